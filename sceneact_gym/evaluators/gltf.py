@@ -398,13 +398,7 @@ def load(data: bytes | Path) -> GltfScene:
         GltfError: The file is missing, damaged, too large or uses what cannot be read; one sentence says why.
     """
     if isinstance(data, Path):
-        try:
-            size = data.stat().st_size
-            if size > MAX_FILE_BYTES:
-                raise GltfError(f"The file has {size} bytes, more than {MAX_FILE_BYTES}.")
-            data = data.read_bytes()
-        except OSError as error:
-            raise GltfError(f"The file {data.name!r} cannot be read: {error.strerror or error}.") from error
+        data = _read(data)
     if len(data) > MAX_FILE_BYTES:
         raise GltfError(f"The file has {len(data)} bytes, more than {MAX_FILE_BYTES}.")
     text, blob = _chunks(data)
@@ -412,6 +406,15 @@ def load(data: bytes | Path) -> GltfScene:
 
 
 # ---------------------------------------------------------------------------------------------------------- container
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise GltfError(f"The file {path.name!r} has {path.stat().st_size} bytes, more than {MAX_FILE_BYTES}.")
+        return path.read_bytes()
+    except OSError as error:
+        raise GltfError(f"The file {path.name!r} cannot be read: {error.strerror or error}.") from error
 
 
 def _chunks(data: bytes) -> tuple[bytes, bytes]:
