@@ -1,8 +1,8 @@
 """From case scores to task scores, Overall and differences between runs.
 
 A task score is the mean over its cases, an invalid case counting 0. Overall is the mean of the five tasks, with
-single-view Layout and low-poly Dynamic standing for their pairs (SceneActBench Section 3). A case whose score is None failed for
-reasons outside the agent (Blender or the host died): it is left out and counted apart, never a 0.
+single-view Layout and low-poly Dynamic standing for their pairs (SceneActBench Section 3). A case whose score is None
+failed for reasons outside the agent (Blender or the host died): it is left out and counted apart, never a 0.
 """
 
 from __future__ import annotations
