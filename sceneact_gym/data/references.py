@@ -1,0 +1,102 @@
+"""Reference pictures of generated cases: rendered by a trusted Blender that no agent reaches, then cached.
+
+The cache is a folder of PNG files named by a hash over everything that changes their pixels. Files appear by an atomic
+rename, so that several processes can share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import platformdirs
+
+from sceneact_gym.blender.render import RenderSettings, encode_png, is_constant
+from sceneact_gym.blender.session import BlenderSession, SessionSettings
+from sceneact_gym.cases import Case, View
+from sceneact_gym.errors import InfraError
+from sceneact_gym.tasks import lighting
+from sceneact_gym.tasks.base import Task
+
+CACHE_VERSION = 1
+"""Raised when the way of rendering changes in a manner that the key below cannot see."""
+
+
+def cache_folder() -> Path:
+    """Where rendered references are kept; `SCENEACT_CACHE` overrides the user's cache folder."""
+    chosen = os.environ.get("SCENEACT_CACHE")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("sceneact-gym")
+
+
+class ReferenceRenderer:
+    """Completes cases with their references. Its Blender starts when the first picture is not in the cache."""
+
+    def __init__(self, settings: SessionSettings) -> None:
+        """Keeps the session settings."""
+        self.session = BlenderSession(settings)
+
+    def complete(self, case: Case, task: Task, settings: RenderSettings, blender_version: str) -> Case:
+        """The case with its references; a case that has them already comes back as it is.
+
+        Args:
+            case: the case.
+            task: its task.
+            settings: a proven engine (not `auto`), and the references' size.
+            blender_version: of the Blender that renders, part of the cache's key.
+
+        Raises:
+            InfraError: a reference cannot be rendered, or shows nothing.
+        """
+        if case.public.references:
+            return case
+        scene = self._scene_key(case, settings, blender_version)
+        pictures = []
+        for view in task.reference_views(case):
+            key = hashlib.sha256(f"{scene}{json.dumps(view.as_dict())}".encode()).hexdigest()
+            pictures.append(self._cached(key, lambda view=view: self._render(case, task, view, settings)))
+        return case.with_references(tuple(pictures))
+
+    def close(self) -> None:
+        """Ends its Blender; safe to call twice."""
+        self.session.close()
+
+    def _scene_key(self, case: Case, settings: RenderSettings, blender_version: str) -> str:
+        digest = hashlib.sha256()
+        for name in sorted(case.public.assets):
+            digest.update(name.encode() + hashlib.sha256(case.public.assets[name]).digest())
+        # The number of threads does not change pixels.
+        look = [CACHE_VERSION, case.task, case.condition, replace(settings, threads=0).as_dict(), lighting.ROOM]
+        digest.update(json.dumps([look, blender_version], sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def _cached(self, key: str, render: Callable[[], bytes]) -> bytes:
+        folder = cache_folder() / "references" / key[:2]
+        path = folder / f"{key}.png"
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            pass
+        data = render()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            part = folder / f"{key}.{secrets.token_hex(4)}.part"
+            part.write_bytes(data)
+            os.replace(part, path)
+        except OSError:
+            # A cache that cannot be written (read-only home, full disk) costs time, nothing else.
+            pass
+        return data
+
+    def _render(self, case: Case, task: Task, view: View, settings: RenderSettings) -> bytes:
+        self.session.load(case.id, lambda session: task.build(session, case))
+        picture = self.session.render(
+            settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg
+        )
+        if is_constant(picture):
+            raise InfraError(f"the reference {view.name} of the case {case.id} shows nothing: {settings.engine} failed")
+        return encode_png(picture)

@@ -1,0 +1,11 @@
+"""The light of generated scenes; the same for the reference and for everything that the agent renders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROOM: dict[str, Any] = {
+    "world_color": [1.0, 1.0, 1.0],
+    "world_strength": 0.6,
+    "suns": [{"energy": 2.0, "rotation_deg": [35.0, 15.0, 30.0], "angle_deg": 6.0}],
+}
