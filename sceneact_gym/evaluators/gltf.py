@@ -35,6 +35,7 @@ from sceneact_gym.evaluators.base import MAX_COORDINATE, Array, IntArray, Mesh
 
 MAX_FILE_BYTES = 256 * 2**20
 MAX_JSON_BYTES = 16 * 2**20
+MAX_JSON_CONTAINERS = 1_000_000
 MAX_NODES = 20_000
 MAX_RECORDS = 100_000
 MAX_PRIMITIVES = 20_000
@@ -457,6 +458,9 @@ def _chunks(data: bytes) -> tuple[bytes, bytes]:
 def _parse_json(text: bytes) -> dict[str, Any]:
     if len(text) > MAX_JSON_BYTES:
         raise GltfError(f"The JSON part has {len(text)} bytes, more than {MAX_JSON_BYTES}.")
+    # Millions of empty lists fit into the size limit and take seconds and half a gigabyte to build.
+    if text.count(b"[") + text.count(b"{") > MAX_JSON_CONTAINERS:
+        raise GltfError(f"The JSON part has more than {MAX_JSON_CONTAINERS} lists and objects.")
 
     def refuse(constant: str) -> NoReturn:
         raise GltfError(f"The JSON part contains {constant}, which is not a JSON number.")
