@@ -60,16 +60,15 @@ class RenderSettings:
         return asdict(self)
 
 
-def decode_png(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
-    """A picture that came from a worker, composited on white.
+def decode_png(data: bytes, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """A PNG composited on white.
 
     Args:
-        data: PNG bytes, untrusted.
-        width: the width that was asked for, in pixels.
-        height: the height that was asked for.
+        data: PNG bytes; may be untrusted.
+        size: the (width, height) in pixels that it must have; by default any up to 4096 x 4096.
 
     Returns:
-        (height, width, 3) uint8 RGB.
+        (H, W, 3) uint8 RGB.
 
     Raises:
         ValueError: the bytes are not a PNG of that size.
@@ -79,8 +78,8 @@ def decode_png(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
             warnings.simplefilter("error")
             picture = Image.open(io.BytesIO(data), formats=["PNG"])
             # The size stands in the header, so that a decompression bomb is refused before it is unpacked.
-            if picture.size != (width, height):
-                raise ValueError(f"the picture is {picture.size[0]}x{picture.size[1]}, not {width}x{height}")
+            if picture.size != size if size else max(picture.size) > 4096:
+                raise ValueError(f"the picture is {picture.size[0]}x{picture.size[1]} pixels")
             rgba = np.asarray(picture.convert("RGBA"))
     except ValueError:
         raise

@@ -315,7 +315,7 @@ class BlenderSession:
             assert self._worker is not None
             _, blobs = self._worker.call("render", args, deadline=self.settings.render_deadline)
         try:
-            return decode_png(blobs[0] if blobs else b"", settings.width, settings.height)
+            return decode_png(blobs[0] if blobs else b"", (settings.width, settings.height))
         except ValueError as problem:
             raise OperationError(f"the rendered picture is broken: {problem}") from problem
 

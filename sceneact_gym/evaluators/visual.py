@@ -23,7 +23,8 @@ def compare(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> dict[str, An
 
     Returns:
         `ssim` in [-1, 1] and `psnr` in dB (None for identical pictures, whose PSNR is infinite), or None for both
-        without scikit-image; `clip` and `lpips` are None, since no weights come with the package; `unavailable` says why.
+        without scikit-image; `clip` and `lpips` are None, since no weights come with the package; `unavailable` says
+        why.
     """
     figures: dict[str, Any] = {"ssim": None, "psnr": None, "clip": None, "lpips": None}
     unavailable = {"clip": "no CLIP ViT-B/32 weights", "lpips": "no LPIPS AlexNet weights"}

@@ -23,8 +23,8 @@ NEUTRAL_POSE = np.array([[1.0, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 1.5], [0, 0, 0
 """Where the camera stands at first, in every case: at the origin, 1.5 m high, looking along +Y."""
 
 SYSTEM_PROMPT = """\
-You work in Blender through tools. A picture of a furnished room was taken by a hidden camera. The same room is loaded in
-Blender. Your job is to put the active camera where the hidden one stood, so that both see the same picture.
+You work in Blender through tools. A picture of a furnished room was taken by a hidden camera. The same room is loaded
+in Blender. Your job is to put the active camera where the hidden one stood, so that both see the same picture.
 
 Rules of this world
 - Lengths are metres, Z points up, angles are degrees. A camera looks along its local -Z axis, its local +Y is up in the
@@ -39,8 +39,8 @@ What is graded
 
 PROMPT = """\
 The attached picture is the view of the hidden camera. Its horizontal field of view is {fov:g} degrees. The active camera
-is called "{name}", already has this field of view and stands at a neutral pose that tells nothing about the answer.
-Set its pose with code, for example:
+is called "{name}", already has this field of view and stands at a neutral pose that tells nothing about the
+answer. Set its pose with code, for example:
 
     from mathutils import Vector
     camera = bpy.context.scene.camera

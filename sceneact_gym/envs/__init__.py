@@ -1,0 +1,15 @@
+"""The Gymnasium environments and their registration."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+
+ENVS: dict[str, str] = {"SceneAct/Camera-v0": "sceneact_gym.envs.camera:CameraEnv"}
+"""Registered ids and their entry points."""
+
+
+def register_envs() -> None:
+    """Registers all environments with Gymnasium; once is enough, twice does no harm."""
+    for env_id, entry_point in ENVS.items():
+        if env_id not in gym.registry:
+            gym.register(env_id, entry_point=entry_point)
