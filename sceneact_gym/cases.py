@@ -10,16 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sceneact_gym.errors import CaseNotFound
-
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
-
 
 @dataclass(frozen=True)
 class View:
@@ -60,10 +56,10 @@ class Public:
         data: further values for the prompt, JSON values.
     """
 
-    assets: Mapping[str, bytes] = _EMPTY
+    assets: Mapping[str, bytes] = field(default_factory=dict)
     views: tuple[View, ...] = ()
     references: tuple[bytes, ...] = ()
-    data: Mapping[str, Any] = _EMPTY
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ What is graded
 - Roll about the viewing direction and the field of view are not graded. Nothing else in the scene is."""
 
 PROMPT = """\
-The attached picture is the view of the hidden camera. Its horizontal field of view is {fov:g} degrees. The active camera
-is called "{name}", already has this field of view and stands at a neutral pose that tells nothing about the
+The attached picture is the view of the hidden camera. Its horizontal field of view is {fov:g} degrees. The active
+camera is called "{name}", already has this field of view and stands at a neutral pose that tells nothing about the
 answer. Set its pose with code, for example:
 
     from mathutils import Vector
@@ -119,8 +119,8 @@ class CameraTask(Task):
     ) -> Mapping[str, Any]:
         """SSIM and PSNR (dB) between the views of the submitted and of the true camera, in the case's own room.
 
-        Both pictures have the submitted field of view, are rendered at 384 px and compared at 256 px. `clip` and `lpips`
-        need downloaded weights; None says that a figure is unavailable.
+        Both pictures have the submitted field of view, are rendered at 384 px and compared at 256 px. `clip` and
+        `lpips` need downloaded weights; None says that a figure is unavailable.
         """
         from sceneact_gym.evaluators import visual
 
