@@ -1,0 +1,1 @@
+"""Comparisons that are run by hand: `python -m benchmarks.<name>`."""
