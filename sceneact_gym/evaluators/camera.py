@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sceneact_gym.evaluators.base import MAX_COORDINATE, Array, Protocol, check_protocol, score_lower
+from sceneact_gym.evaluators.base import MAX_COORDINATE, Protocol, check_protocol, score_lower
 
 PE_REFERENCE = 4.0
 AE_REFERENCE = 90.0
+
+Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,13 @@ def evaluate(
     return CameraScore(pe, ae, fov_x, _score(pe, ae), floor, True, "", protocol)
 
 
-def _errors(centre: Array, view: Array, true_centre: Array, true_view: Array) -> tuple[float, float]:
+def _errors(centre: Vector, view: Vector, true_centre: Vector, true_view: Vector) -> tuple[float, float]:
     """PE in metres and AE in degrees."""
+    (ax, ay, az), (bx, by, bz) = view, true_view
     # atan2 is the arccos of the dot product without its loss of digits near 0 and 180 degrees, and needs no clipping.
-    angle = math.atan2(float(np.linalg.norm(np.cross(view, true_view))), float(view @ true_view))
-    return float(np.linalg.norm(centre - true_centre)), math.degrees(angle)
+    sine = math.hypot(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx)
+    angle = math.atan2(sine, ax * bx + ay * by + az * bz)
+    return math.dist(centre, true_centre), math.degrees(angle)
 
 
 def _score(pe: float, ae: float) -> float:
@@ -98,9 +102,9 @@ def _finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _pose(camera: Mapping[str, Any] | npt.ArrayLike | None, what: str) -> tuple[Array, Array, str]:
+def _pose(camera: Mapping[str, Any] | npt.ArrayLike | None, what: str) -> tuple[Vector, Vector, str]:
     """Centre, unit view direction and an empty string, or why there are none."""
-    none = np.zeros(3)
+    none = (0.0, 0.0, 0.0)
     value = camera.get("matrix_world") if isinstance(camera, Mapping) else camera
     if value is None:
         return none, none, f"{what} is missing"
@@ -110,10 +114,12 @@ def _pose(camera: Mapping[str, Any] | npt.ArrayLike | None, what: str) -> tuple[
         return none, none, f"{what} is not a matrix of numbers"
     if matrix.shape != (4, 4):
         return none, none, f"{what} has shape {matrix.shape}, not (4, 4)"
-    if not np.isfinite(matrix).all() or np.abs(matrix).max() > MAX_COORDINATE:
+    if not np.abs(matrix).max() <= MAX_COORDINATE:  # also false for NaN
         return none, none, f"{what} has NaN, infinite or absurdly large numbers"
+    x, y, z = matrix[:3, 2].tolist()
     # Normalised here, since agents set matrices that are not quite orthonormal or carry a scale.
-    length = float(np.linalg.norm(matrix[:3, 2]))
+    length = math.hypot(x, y, z)
     if length < 1e-9:
         return none, none, f"{what} looks nowhere: its local Z axis has no length"
-    return matrix[:3, 3], -matrix[:3, 2] / length, ""
+    cx, cy, cz = matrix[:3, 3].tolist()
+    return (cx, cy, cz), (-x / length, -y / length, -z / length), ""
