@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sceneact_gym.errors import CaseNotFound
 
+
 @dataclass(frozen=True)
 class View:
     """A calibrated camera.

@@ -1,0 +1,17 @@
+"""Agents that come with the package."""
+
+from __future__ import annotations
+
+from sceneact_gym.agents.base import Agent
+from sceneact_gym.agents.camera_search import CameraSearchAgent
+from sceneact_gym.agents.simple import NoopAgent, OracleAgent, RandomAgent
+
+AGENTS: dict[str, type[Agent]] = {
+    "noop": NoopAgent,
+    "random": RandomAgent,
+    "oracle": OracleAgent,
+    "camera-search": CameraSearchAgent,
+}
+"""Agents by the name that the command line takes."""
+
+__all__ = ["AGENTS", "Agent", "CameraSearchAgent", "NoopAgent", "OracleAgent", "RandomAgent"]

@@ -1,0 +1,181 @@
+"""Writes GLB files from meshes in Blender's frame (Z up, metres). The same input gives the same bytes.
+
+Blender (x, y, z) becomes glTF (x, z, -y). No normals are written: by the glTF rules such faces are shaded flat, and
+vertices need not be doubled at edges.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Material:
+    """A surface.
+
+    Attributes:
+        name: the material's name.
+        color: linear RGB in [0, 1].
+        roughness: 0 (mirror) to 1 (matt).
+        metallic: 0 or 1.
+        emission: linear RGB that it emits.
+    """
+
+    name: str
+    color: tuple[float, float, float]
+    roughness: float = 0.7
+    metallic: float = 0.0
+    emission: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Triangles of one material.
+
+    Attributes:
+        vertices: (V, 3) metres, Z up.
+        faces: (F, 3) indices, counter-clockwise seen from outside.
+        material: their surface.
+    """
+
+    vertices: NDArray[np.float64]
+    faces: NDArray[np.int64]
+    material: Material
+
+    def moved(self, offset: Sequence[float]) -> Part:
+        """The same part, shifted."""
+        return Part(self.vertices + np.asarray(offset, float), self.faces, self.material)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A named object.
+
+    Attributes:
+        name: its name in the file, and in Blender after the import.
+        parts: its mesh; empty for a node without one.
+        location: metres, in its parent's frame.
+        yaw: radians about Z.
+        children: nodes in its frame.
+    """
+
+    name: str
+    parts: Sequence[Part]
+    location: Sequence[float] = (0.0, 0.0, 0.0)
+    yaw: float = 0.0
+    children: Sequence[Node] = field(default=())
+
+
+def write_glb(nodes: Sequence[Node]) -> bytes:
+    """The nodes as one GLB file."""
+    return _Writer().write(nodes)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.binary = bytearray()
+        self.gltf: dict[str, list[Any]] = {
+            name: [] for name in ("nodes", "meshes", "materials", "accessors", "bufferViews")
+        }
+        self.materials: dict[Material, int] = {}
+
+    def write(self, nodes: Sequence[Node]) -> bytes:
+        roots = [self._node(node) for node in nodes]
+        document: dict[str, Any] = {
+            "asset": {"version": "2.0", "generator": "sceneact-gym"},
+            "scene": 0,
+            "scenes": [{"nodes": roots}],
+            **{name: rows for name, rows in self.gltf.items() if rows},
+            "buffers": [{"byteLength": len(self.binary)}],
+        }
+        text = json.dumps(document, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 4)
+        chunks = struct.pack("<II", len(text), 0x4E4F534A) + text
+        chunks += struct.pack("<II", len(self.binary), 0x004E4942) + bytes(self.binary)
+        return struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks
+
+    def _node(self, node: Node) -> int:
+        index = len(self.gltf["nodes"])
+        x, y, z = (float(value) for value in node.location)
+        row: dict[str, Any] = {"name": node.name, "translation": [x, z, -y]}
+        if node.yaw:
+            # A turn about Blender's Z is one about glTF's Y.
+            row["rotation"] = [0.0, math.sin(node.yaw / 2), 0.0, math.cos(node.yaw / 2)]
+        self.gltf["nodes"].append(row)
+        if node.parts:
+            row["mesh"] = len(self.gltf["meshes"])
+            self.gltf["meshes"].append(
+                {"name": node.name, "primitives": [self._primitive(part) for part in _by_material(node.parts)]}
+            )
+        if node.children:
+            row["children"] = [self._node(child) for child in node.children]
+        return index
+
+    def _primitive(self, part: Part) -> dict[str, Any]:
+        x, y, z = part.vertices.T
+        points = np.stack([x, z, -y], axis=1).astype("<f4")
+        positions = self._accessor(points.tobytes(), 5126, len(points), "VEC3", 34962)
+        self.gltf["accessors"][positions] |= {"min": points.min(axis=0).tolist(), "max": points.max(axis=0).tolist()}
+        indices = part.faces.astype("<u4").ravel()
+        return {
+            "attributes": {"POSITION": positions},
+            "indices": self._accessor(indices.tobytes(), 5125, len(indices), "SCALAR", 34963),
+            "material": self._material(part.material),
+        }
+
+    def _accessor(self, data: bytes, component: int, count: int, kind: str, target: int) -> int:
+        self.gltf["bufferViews"].append(
+            {"buffer": 0, "byteOffset": len(self.binary), "byteLength": len(data), "target": target}
+        )
+        self.binary += data
+        self.gltf["accessors"].append(
+            {
+                "bufferView": len(self.gltf["bufferViews"]) - 1,
+                "componentType": component,
+                "count": count,
+                "type": kind,
+            }
+        )
+        return len(self.gltf["accessors"]) - 1
+
+    def _material(self, material: Material) -> int:
+        if material not in self.materials:
+            self.materials[material] = len(self.gltf["materials"])
+            row: dict[str, Any] = {
+                "name": material.name,
+                "pbrMetallicRoughness": {
+                    "baseColorFactor": [*map(float, material.color), 1.0],
+                    "metallicFactor": float(material.metallic),
+                    "roughnessFactor": float(material.roughness),
+                },
+            }
+            if any(material.emission):
+                row["emissiveFactor"] = [*map(float, material.emission)]
+            self.gltf["materials"].append(row)
+        return self.materials[material]
+
+
+def _by_material(parts: Sequence[Part]) -> list[Part]:
+    """One part per material, in order of first use."""
+    groups: dict[Material, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(part.material, []).append(part)
+    return [merge(group, material) for material, group in groups.items()]
+
+
+def merge(parts: Sequence[Part], material: Material) -> Part:
+    """Several parts as one of the given material."""
+    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    return Part(
+        np.concatenate([part.vertices for part in parts]),
+        np.concatenate([part.faces + start for part, start in zip(parts, starts, strict=False)]),
+        material,
+    )

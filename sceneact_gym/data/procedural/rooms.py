@@ -1,0 +1,430 @@
+"""Furnished rooms from a seed: a theme, its furniture in its places, a shell, and cameras around it.
+
+The world frame is Blender's: Z up, metres, the floor's centre at the origin.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sceneact_gym.data.glb import Material, Node, Part, write_glb
+from sceneact_gym.data.procedural.furniture import KINDS, Palette, draw_palette, linear
+from sceneact_gym.data.procedural.shapes import box
+
+Array = NDArray[np.float64]
+
+GENERATOR_VERSION = 1
+"""Part of every seed: raised whenever the same seed would give another room."""
+ROOM_SPLITS: dict[str, int | None] = {"train": None, "val": 20, "test": 20}
+"""Rooms per split; None is endless."""
+CAMERA_COUNT = 11
+FOV_X_DEG = 39.6
+WALL_HEIGHT = 2.5
+WALL_COLORS = ("e9e2d3", "cfd8d2", "d8dfe8", "e7d6cc", "dcd7e4", "efe9df")
+ACCENT_WALLS = ("9fb3a4", "b7c4d6", "d9b99b", "c3b1c9", "b4a58f", "8fa9b8")
+FLOORS = ("a67c52", "c8a679", "8d6b4b", "9a9186", "7b6a58")
+SEEN_CELLS = 30
+"""Cells of a 48 x 48 picture that an object must own to count as seen (1.3 % of the picture)."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoomObject:
+    """A piece of furniture.
+
+    Attributes:
+        name: anonymous, `object_NN`.
+        kind: a key of `furniture.KINDS`.
+        parts: its mesh, centred on its bounding box, front towards -Y.
+        location: world position of that centre, metres.
+        yaw: radians about Z.
+    """
+
+    name: str
+    kind: str
+    parts: tuple[Part, ...]
+    location: Array
+    yaw: float
+
+    @property
+    def half_size(self) -> Array:
+        """(3,) half extents of the mesh before its turn."""
+        return np.max([np.abs(part.vertices).max(axis=0) for part in self.parts], axis=0)
+
+    def world_vertices(self) -> Array:
+        """(V, 3) vertices in the room."""
+        return np.concatenate([part.vertices for part in self.parts]) @ _turn(self.yaw).T + self.location
+
+    def corners(self) -> Array:
+        """(4, 2) corners of its footprint in the room."""
+        x, y, _ = self.half_size
+        flat = np.array([[-x, -y, 0], [x, -y, 0], [x, y, 0], [-x, y, 0]])
+        return (flat @ _turn(self.yaw).T + self.location)[:, :2]
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """A furnished room.
+
+    Attributes:
+        theme: for example `bedroom`.
+        size: extents of the floor in x and y, metres.
+        objects: its furniture.
+        shell: floor and walls as nodes.
+        cameras: 11 poses (4, 4), matrix_world in Blender's convention.
+    """
+
+    theme: str
+    size: tuple[float, float]
+    objects: tuple[RoomObject, ...]
+    shell: tuple[Node, ...]
+    cameras: tuple[Array, ...]
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Lower and upper corner of the room's inside."""
+        x, y = self.size[0] / 2, self.size[1] / 2
+        return np.array([-x, -y, 0.0]), np.array([x, y, WALL_HEIGHT])
+
+    @property
+    def node_names(self) -> list[str]:
+        """Names of all nodes of `room_scene_glb`."""
+        return [thing.name for thing in self.objects] + [node.name for node in self.shell]
+
+
+def room_scene_glb(room: Room) -> bytes:
+    """The furnished scene with its shell; the objects' places are node transforms."""
+    nodes = [Node(thing.name, thing.parts, thing.location, thing.yaw) for thing in room.objects]
+    return write_glb([*nodes, *room.shell])
+
+
+def canonical_glb(thing: RoomObject) -> bytes:
+    """One object alone: centred at the origin, neutral yaw."""
+    return write_glb([Node(thing.name, thing.parts)])
+
+
+def generate_room(split: str, index: int) -> Room:
+    """The room with this number; the same for the same arguments and `GENERATOR_VERSION`.
+
+    Raises:
+        ValueError: there is no such split, or the split has no such room.
+    """
+    if split not in ROOM_SPLITS:
+        raise ValueError(f"split must be one of {', '.join(ROOM_SPLITS)}; it is {split!r}")
+    size = ROOM_SPLITS[split]
+    if index < 0 or (size is not None and index >= size):
+        raise ValueError(f"the split {split} has rooms 0 to {'any number' if size is None else size - 1}, not {index}")
+    for attempt in range(100):
+        seed = [GENERATOR_VERSION, list(ROOM_SPLITS).index(split), index, attempt]
+        room = _try_room(np.random.default_rng(np.random.SeedSequence(seed)))
+        if room is not None:
+            return room
+    raise RuntimeError(f"no room came out of 100 attempts for {split} {index}")
+
+
+# --- placing furniture ----------------------------------------------------------------------------------------------
+
+
+class _Builder:
+    """A room in the making."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.size = (float(rng.uniform(4.2, 5.4)), float(rng.uniform(4.0, 5.0)))
+        self.palette = draw_palette(rng)
+        self.objects: list[RoomObject] = []
+
+    def make(self, kind: str) -> RoomObject:
+        """A new piece, not yet placed; its bounding-box centre is at the origin."""
+        parts = KINDS[kind](self.rng, self.palette)
+        points = np.concatenate([part.vertices for part in parts])
+        centre = (points.min(axis=0) + points.max(axis=0)) / 2
+        return RoomObject("", kind, tuple(part.moved(-centre) for part in parts), np.zeros(3), 0.0)
+
+    def put(self, thing: RoomObject, x: float, y: float, yaw: float, z: float | None = None) -> bool:
+        """Places a piece if it fits there."""
+        height = float(thing.half_size[2]) if z is None else z
+        placed = RoomObject("", thing.kind, thing.parts, np.array([x, y, height]), _wrapped(yaw))
+        limit = np.array(self.size) / 2 - 0.02
+        if (np.abs(placed.corners()) > limit).any() or any(_overlap(placed, other) for other in self.objects):
+            return False
+        self.objects.append(placed)
+        return True
+
+    def at_wall(self, thing: RoomObject, wall: int, along: float, gap: float = 0.05) -> bool:
+        """Back to a wall; `along` in [-1, 1] from one end of the wall to the other. Walls: 0 +Y, 1 -X, 2 -Y, 3 +X."""
+        width, depth, _ = thing.half_size
+        length, distance = (self.size[0], self.size[1]) if wall % 2 == 0 else (self.size[1], self.size[0])
+        reach = max(0.0, length / 2 - width - 0.06)
+        yaw = wall * math.pi / 2
+        place = _turn(yaw) @ np.array([along * reach, distance / 2 - depth - gap, 0])
+        return self.put(thing, place[0], place[1], yaw)
+
+    def somewhere_at_wall(self, kind: str) -> bool:
+        """Against any free stretch of wall."""
+        thing = self.make(kind)
+        return any(
+            self.at_wall(thing, int(self.rng.integers(4)), float(self.rng.uniform(-1, 1))) for _ in range(30)
+        )
+
+    def somewhere_free(self, kind: str) -> bool:
+        """Anywhere inside, turned by chance."""
+        thing = self.make(kind)
+        x, y = self.size[0] / 2 - 0.5, self.size[1] / 2 - 0.5
+        return any(
+            self.put(thing, *(float(v) for v in self.rng.uniform([-x, -y], [x, y])), float(self.rng.uniform(-3.1, 3.1)))
+            for _ in range(30)
+        )
+
+    def relative(self, kind: str, to: RoomObject, x: float, y: float, yaw: float) -> bool:
+        """At a place in the frame of another piece; `x`, `y` are of the new piece's centre."""
+        place = _turn(to.yaw) @ np.array([x, y, 0]) + to.location
+        return self.put(self.make(kind), place[0], place[1], to.yaw + yaw)
+
+    def hang_over(self, to: RoomObject) -> bool:
+        """A pendant lamp over another piece."""
+        lamp = self.make("pendant_lamp")
+        return self.put(lamp, to.location[0], to.location[1], to.yaw, WALL_HEIGHT - float(lamp.half_size[2]))
+
+
+def _bedroom(b: _Builder) -> bool:
+    if not b.at_wall(b.make("bed"), int(b.rng.integers(4)), float(b.rng.uniform(-0.4, 0.4))):
+        return False
+    bed = b.objects[0]
+    for side in (-1, 1):
+        if side < 0 or b.rng.random() < 0.7:
+            b.relative("nightstand", bed, side * (bed.half_size[0] + 0.34), bed.half_size[1] - 0.25, 0)
+    b.somewhere_at_wall("wardrobe")
+    extra = b.rng.choice(["dresser", "bookshelf", "armchair", "floor_lamp", "plant", "pendant"], 2, replace=False)
+    for kind in extra:
+        if kind == "pendant":
+            b.hang_over(bed)
+        else:
+            b.somewhere_at_wall(str(kind))
+    return len(b.objects) >= 3
+
+
+def _living(b: _Builder) -> bool:
+    wall = int(b.rng.integers(4))
+    if not b.at_wall(b.make("sofa"), wall, float(b.rng.uniform(-0.3, 0.3))):
+        return False
+    sofa = b.objects[0]
+    b.relative("coffee_table", sofa, 0, -sofa.half_size[1] - 0.65, 0)
+    bench = b.make("tv_bench")
+    b.at_wall(bench, (wall + 2) % 4, float(b.rng.uniform(-0.4, 0.4)))
+    if b.rng.random() < 0.7:
+        side = 1 if b.rng.random() < 0.5 else -1
+        b.relative("armchair", sofa, side * (sofa.half_size[0] + 0.1), -1.6, side * math.pi / 2)
+    for kind in b.rng.choice(["bookshelf", "floor_lamp", "plant", "stool", "dresser"], 2, replace=False):
+        b.somewhere_at_wall(str(kind))
+    return len(b.objects) >= 3
+
+
+def _dining(b: _Builder) -> bool:
+    x, y = (float(v) for v in b.rng.uniform(-0.4, 0.4, 2))
+    if not b.put(b.make("dining_table"), x, y, math.pi / 2 * int(b.rng.integers(2))):
+        return False
+    table = b.objects[0]
+    spots = [(-0.38, -1), (0.38, -1), (-0.38, 1), (0.38, 1)]
+    for index in b.rng.permutation(4)[: int(b.rng.integers(2, 5))]:
+        sx, side = spots[int(index)]
+        # A chair looks towards -Y of its own frame: the one on the -Y side has to turn around.
+        b.relative("chair", table, sx, side * (table.half_size[1] + 0.29), 0 if side > 0 else math.pi)
+    if b.rng.random() < 0.75:
+        b.hang_over(table)
+    b.somewhere_at_wall(str(b.rng.choice(["dresser", "bookshelf"])))
+    if len(b.objects) < 7:
+        b.somewhere_at_wall(str(b.rng.choice(["plant", "floor_lamp", "wardrobe"])))
+    return len(b.objects) >= 3
+
+
+def _study(b: _Builder) -> bool:
+    if not b.at_wall(b.make("desk"), int(b.rng.integers(4)), float(b.rng.uniform(-0.6, 0.6))):
+        return False
+    desk = b.objects[0]
+    b.relative("chair", desk, -0.15, -desk.half_size[1] - 0.3, math.pi)
+    b.somewhere_at_wall("bookshelf")
+    for kind in b.rng.choice(["armchair", "floor_lamp", "plant", "dresser"], 2, replace=False):
+        b.somewhere_at_wall(str(kind))
+    if b.rng.random() < 0.6:
+        b.somewhere_free("stool")
+    return len(b.objects) >= 3
+
+
+THEMES = {"bedroom": _bedroom, "living room": _living, "dining room": _dining, "study": _study}
+
+
+def _try_room(rng: np.random.Generator) -> Room | None:
+    theme = list(THEMES)[int(rng.integers(len(THEMES)))]
+    builder = _Builder(rng)
+    if not THEMES[theme](builder) or len(builder.objects) > 7:
+        return None
+    # Numbers by chance, so that their order tells nothing about the kinds.
+    order = rng.permutation(len(builder.objects))
+    objects = tuple(
+        RoomObject(f"object_{number:02d}", thing.kind, thing.parts, thing.location, thing.yaw)
+        for number, thing in sorted(zip((int(n) for n in order), builder.objects, strict=True), key=lambda row: row[0])
+    )
+    shell = _shell(rng, builder.size, builder.palette, objects)
+    cameras = _cameras(rng, builder.size, objects)
+    return None if cameras is None else Room(theme, builder.size, objects, shell, cameras)
+
+
+def _shell(
+    rng: np.random.Generator, size: tuple[float, float], palette: Palette, objects: tuple[RoomObject, ...]
+) -> tuple[Node, ...]:
+    """Floor and four walls, one of another colour; a door, a window and a picture tell the walls apart."""
+
+    def pick(name: str, colors: tuple[str, ...]) -> Material:
+        return Material(name, linear(colors[int(rng.integers(len(colors)))]), 0.9)
+
+    plain, accent = pick("wall", WALL_COLORS), pick("wall_two", ACCENT_WALLS)
+    glass = Material("glass", linear("bfe0f2"), 0.2, emission=(0.25, 0.35, 0.42))
+    floor = pick("floor", FLOORS)
+    x, y = size
+    nodes = [Node("room_floor", [box((x + 0.2, y + 0.2, 0.1), (0, 0, -0.1), floor, 0.004)])]
+    special = int(rng.integers(4))
+    for wall in range(4):
+        length, distance = (x, y) if wall % 2 == 0 else (y, x)
+        at = distance / 2
+        parts = [box((length, 0.1, WALL_HEIGHT), (0, at + 0.05, 0), accent if wall == special else plain, 0.004)]
+        along = _free_stretch(rng, wall, length, at, objects)
+        # Decoration stands 2 cm out of the wall, less than the gap that furniture keeps.
+        if wall == (special + 1) % 4:
+            parts.append(box((1.3, 0.03, 1.1), (along, at, 1.1), palette.white, 0.006))
+            parts.append(box((1.16, 0.03, 0.96), (along, at - 0.008, 1.17), glass, 0.004))
+        elif wall == (special + 2) % 4:
+            parts.append(box((0.9, 0.03, 2.05), (along, at, 0.0), palette.wood_dark, 0.006))
+        elif wall == special:
+            parts.append(box((0.8, 0.03, 0.6), (along, at, 1.35), palette.dark, 0.006))
+            parts.append(box((0.7, 0.03, 0.5), (along, at - 0.006, 1.4), palette.accent, 0.004))
+        turn = _turn(wall * math.pi / 2)
+        turned = [Part(part.vertices @ turn.T, part.faces, part.material) for part in parts]
+        nodes.append(Node(f"room_wall_{wall}", turned))
+    return tuple(nodes)
+
+
+def _free_stretch(
+    rng: np.random.Generator, wall: int, length: float, distance: float, objects: tuple[RoomObject, ...]
+) -> float:
+    """Where along a wall a door or a window is least hidden by furniture, from a few places drawn by chance."""
+    turn = _turn(wall * math.pi / 2)[:2, :2]
+    footprints = [thing.corners() @ turn for thing in objects]
+    standing = [(foot[:, 0].min(), foot[:, 0].max()) for foot in footprints if foot[:, 1].max() > distance - 0.4]
+
+    def hidden(along: float) -> float:
+        return sum(max(0.0, min(high, along + 0.6) - max(low, along - 0.6)) for low, high in standing)
+
+    places = [float(value) for value in rng.uniform(-0.3, 0.3, 9) * length]
+    return min(places, key=hidden)
+
+
+# --- cameras --------------------------------------------------------------------------------------------------------
+
+
+def _cameras(
+    rng: np.random.Generator, size: tuple[float, float], objects: tuple[RoomObject, ...]
+) -> tuple[Array, ...] | None:
+    """Cameras near the walls all around, at furniture height, that look level across the room at its furniture."""
+    points = [_surface_points(rng, thing) for thing in objects]
+    middle = np.mean([thing.location[:2] for thing in objects], axis=0)
+    half = np.array(size) / 2 - 0.18
+    cameras: list[Array] = []
+    for sector in range(CAMERA_COUNT):
+        for attempt in range(60):
+            # After some tries anywhere: a sector may be full of furniture.
+            spread = 0.5 if attempt < 30 else CAMERA_COUNT / 2
+            angle = 2 * math.pi * (sector + rng.uniform(-spread, spread)) / CAMERA_COUNT
+            out = np.array([math.cos(angle), math.sin(angle)])
+            place = np.array([*(out * np.min(half / np.maximum(np.abs(out), 1e-9))), rng.uniform(0.95, 1.65)])
+            aim = np.array([*(middle * 0.7 + rng.uniform(-0.6, 0.6, 2)), 0.0])
+            aim[2] = place[2] - math.hypot(*(aim - place)[:2]) * math.tan(rng.uniform(0.02, 0.17))
+            pose = look_at(place, aim)
+            if not _inside_any(place, objects) and _sees_enough(pose, points):
+                cameras.append(pose)
+                break
+        else:
+            return None
+    return tuple(cameras)
+
+
+def look_at(place: Array, target: Array) -> Array:
+    """(4, 4) camera pose at `place` that looks at `target`, Z up."""
+    back = (place - target) / np.linalg.norm(place - target)
+    right = np.cross([0.0, 0.0, 1.0], back)
+    right /= np.linalg.norm(right)
+    pose = np.eye(4)
+    pose[:3, 0], pose[:3, 1], pose[:3, 2], pose[:3, 3] = right, np.cross(back, right), back, place
+    return pose
+
+
+def _surface_points(rng: np.random.Generator, thing: RoomObject, count: int = 3000) -> Array:
+    """(N, 3) world points all over an object, uniform by area."""
+    corners = np.concatenate([part.vertices[part.faces] for part in thing.parts])
+    areas = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+    chosen = corners[rng.choice(len(corners), count, p=areas / areas.sum())]
+    u, v = rng.random((2, count, 1))
+    u, v = np.where(u + v > 1, 1 - u, u), np.where(u + v > 1, 1 - v, v)
+    local = chosen[:, 0] + u * (chosen[:, 1] - chosen[:, 0]) + v * (chosen[:, 2] - chosen[:, 0])
+    return local @ _turn(thing.yaw).T + thing.location
+
+
+def _sees_enough(pose: Array, points: list[Array], cells: int = 48) -> bool:
+    """Whether at least two objects own enough of a coarse picture, and none fills most of it."""
+    focal = cells / 2 / math.tan(math.radians(FOV_X_DEG / 2))
+    depth = np.full(cells * cells, np.inf)
+    owner = np.full(cells * cells, -1)
+    for number, cloud in enumerate(points):
+        local = (cloud - pose[:3, 3]) @ pose[:3, :3]
+        local = local[local[:, 2] < -0.05]
+        column = np.floor(cells / 2 + focal * local[:, 0] / -local[:, 2]).astype(int)
+        row = np.floor(cells / 2 - focal * local[:, 1] / -local[:, 2]).astype(int)
+        inside = (column >= 0) & (column < cells) & (row >= 0) & (row < cells)
+        cell, far = row[inside] * cells + column[inside], -local[inside, 2]
+        nearest = np.full(cells * cells, np.inf)
+        np.minimum.at(nearest, cell, far)
+        closer = nearest < depth
+        depth[closer], owner[closer] = nearest[closer], number
+    if np.isfinite(depth).any() and depth.min() < 0.6:
+        return False
+    counts = np.bincount(owner[owner >= 0], minlength=len(points))
+    return int((counts >= SEEN_CELLS).sum()) >= 2 and counts.max() < 0.6 * cells * cells
+
+
+def _inside_any(place: Array, objects: tuple[RoomObject, ...], margin: float = 0.25) -> bool:
+    for thing in objects:
+        local = (place - thing.location) @ _turn(thing.yaw)
+        if (np.abs(local) < thing.half_size + margin).all():
+            return True
+    return False
+
+
+# --- geometry -------------------------------------------------------------------------------------------------------
+
+
+def _turn(yaw: float) -> Array:
+    """(3, 3) rotation about Z."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def _wrapped(yaw: float) -> float:
+    """The same angle in [-pi, pi)."""
+    return float((yaw + math.pi) % (2 * math.pi) - math.pi)
+
+
+def _overlap(first: RoomObject, second: RoomObject, margin: float = 0.03) -> bool:
+    """Whether two pieces' oriented boxes come closer than the margin (separating axes of two upright boxes)."""
+    rise = abs(first.location[2] - second.location[2]) - first.half_size[2] - second.half_size[2]
+    if rise > 0:
+        return False
+    a, b = first.corners(), second.corners()
+    for yaw in (first.yaw, second.yaw):
+        for axis in (_turn(yaw)[:2, 0], _turn(yaw)[:2, 1]):
+            p, q = a @ axis, b @ axis
+            if p.min() > q.max() + margin or q.min() > p.max() + margin:
+                return False
+    return True
