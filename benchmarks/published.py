@@ -193,7 +193,7 @@ def task(name: str) -> Task:
         return Task(
             truth,
             lambda folder, case: module.tracks_from_gltf(gltf.load(folder / case["submission"])),
-            lambda p, t, _: module.evaluate(p[0], p[1], t),
+            lambda p, t, _: module.evaluate(p.tracks, p.statics, t, boxes=p.boxes, mover_sizes=p.mover_sizes),
         )
     raise ValueError(f"no task is called {name!r}")
 

@@ -124,8 +124,8 @@ def test_sideways_is_off_axis() -> None:
 
 
 def test_timing_does_not_matter_but_the_path_does() -> None:
-    early = np.minimum(np.arange(32) / 4, 1)
-    assert score(early, OPENING[::-1]).mpe == pytest.approx(0, abs=1e-9)
+    early, late = np.minimum(np.arange(32) / 4, 1), np.clip((np.arange(32) - 15) / 16, 0, 1)
+    assert score(early, late).mpe == pytest.approx(0, abs=1e-9)
     lifted = cabinet(OPENING, OPENING)
     lifted[8, LABELS == DRAWER, 2] += 0.1
     # 0.25 m ahead and 0.1 m up is an opening of 0.5385, nearest to truth frame 9 (0.28125 m ahead, not up).
