@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sceneact_gym.evaluators.dynamic import DynamicTruth
+from sceneact_gym.evaluators.dynamic import DynamicPrediction, DynamicTruth
 from sceneact_gym.evaluators.gltf import GltfScene
 
 FRAMES = 144
@@ -40,27 +40,41 @@ def _local(scene: GltfScene, node: int, time: float) -> np.ndarray:
     return matrix
 
 
-def _collect(scene: GltfScene, node: int, parent: np.ndarray, time: float, found: list[np.ndarray]) -> None:
+def _collect(
+    scene: GltfScene, node: int, parent: np.ndarray, time: float, means: dict[int, np.ndarray], found: list[np.ndarray]
+) -> None:
     """Appends the world centroid (Y-up) of every mesh in the subtree."""
     matrix = parent @ _local(scene, node, time)
-    vertices = scene.vertices_of(node)
-    if len(vertices):
-        found.append((matrix @ np.append(vertices.mean(axis=0), 1.0))[:3])
+    if node in means:
+        found.append((matrix @ np.append(means[node], 1.0))[:3])
     for child in scene.nodes[node].children:
-        _collect(scene, child, matrix, time, found)
+        _collect(scene, child, matrix, time, means, found)
 
 
-def _centroid(scene: GltfScene, node: int, time: float) -> np.ndarray | None:
+def _centroid(scene: GltfScene, node: int, time: float, means: dict[int, np.ndarray]) -> np.ndarray | None:
     found: list[np.ndarray] = []
-    _collect(scene, node, np.eye(4), time, found)
+    _collect(scene, node, np.eye(4), time, means, found)
     if not found:
         return None
     x, y, z = sum(found) / len(found)
     return np.array([x, -z, y])
 
 
-def tracks_from_gltf(scene: GltfScene) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Tracks and statics under `paper`, one tree walk per object and frame."""
+def _boxes(scene: GltfScene, node: int, parent: np.ndarray, found: dict[int, np.ndarray]) -> None:
+    """Notes the lower and upper corner (Z-up) of every mesh in the subtree at time 0, by node."""
+    matrix = parent @ _local(scene, node, 0.0)
+    vertices = scene.vertices_of(node)
+    if len(vertices):
+        world = vertices @ matrix[:3, :3].T + matrix[:3, 3]
+        world = np.stack([world[:, 0], -world[:, 2], world[:, 1]], axis=1)
+        found[node] = np.array([world.min(axis=0), world.max(axis=0)])
+    for child in scene.nodes[node].children:
+        _boxes(scene, child, matrix, found)
+
+
+def tracks_from_gltf(scene: GltfScene) -> DynamicPrediction:
+    """The same as the package's under `paper`, by one tree walk per object and frame."""
+    means = {i: scene.vertices_of(i).mean(axis=0) for i in range(len(scene.nodes)) if len(scene.vertices_of(i))}
     tops = []
     for node in scene.animated:
         while scene.nodes[node].parent is not None:
@@ -69,7 +83,7 @@ def tracks_from_gltf(scene: GltfScene) -> tuple[dict[str, np.ndarray], np.ndarra
             tops.append(node)
     tracks = {}
     for top in sorted(tops):
-        places = [_centroid(scene, top, frame / 24) for frame in range(FRAMES)]
+        places = [_centroid(scene, top, frame / 24, means) for frame in range(FRAMES)]
         if places[0] is not None:
             tracks[scene.nodes[top].name] = np.array(places)
     animated = set(scene.animated)
@@ -84,13 +98,22 @@ def tracks_from_gltf(scene: GltfScene) -> tuple[dict[str, np.ndarray], np.ndarra
             for child in scene.nodes[node].children:
                 standing(child)
             return
-        place = _centroid(scene, node, 0.0)
+        place = _centroid(scene, node, 0.0, means)  # in the parent's frame, as published
         if place is not None:
             statics.append(place)
 
+    boxes: dict[int, np.ndarray] = {}
+    sizes = {}
     for root in scene.roots:
         standing(root)
-    return tracks, np.array(statics).reshape(-1, 3)
+        mine: dict[int, np.ndarray] = {}
+        _boxes(scene, root, np.eye(4), mine)
+        boxes |= mine
+        if scene.nodes[root].name in tracks:
+            corners = np.array(list(mine.values()))
+            sizes[scene.nodes[root].name] = corners[:, 1].max(axis=0) - corners[:, 0].min(axis=0)
+    in_file_order = np.array([boxes[i] for i in sorted(boxes)]).reshape(-1, 2, 3)
+    return DynamicPrediction(tracks, np.array(statics).reshape(-1, 3), in_file_order, sizes)
 
 
 def _mean_distance(a: np.ndarray, b: np.ndarray) -> float:

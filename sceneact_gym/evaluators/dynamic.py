@@ -214,7 +214,7 @@ def tracks_from_gltf(scene: GltfScene, *, protocol: Protocol = "paper") -> Dynam
     name_of = dict(zip(sorted(animated_tops), names, strict=True))
 
     moving = meshes[np.isin(top[meshes], list(animated_tops))]
-    movers, places = _group_means(scene.world_centroids(times, moving.tolist()), top[moving])
+    movers, places = _group_means(scene.world_centroids(times if len(moving) else times[:1], moving.tolist()), top[moving])
     standing = meshes[branch[meshes] >= 0]
     centroids = scene.world_centroids(times[:1], standing.tolist())
     if protocol == "paper":

@@ -407,7 +407,7 @@ def _strict(meshes: list[Mesh], true_meshes: list[Mesh], seed: int) -> Reconstru
     # The box comes from the surfaces' own corners: that of a random subsample would be a little too small.
     corners, true_corners = (np.concatenate([m.referenced().vertices for m in side]) for side in (meshes, true_meshes))
     scale = fixed_scale(corners, true_corners)
-    few, few_true = _weighted_subsample(cloud, seed), _weighted_subsample(target, seed)
+    few, few_true = area_subsample(cloud, seed), area_subsample(target, seed)
     centres = box_centre(corners), box_centre(true_corners)
     best = min(
         (
@@ -444,7 +444,7 @@ def _strict(meshes: list[Mesh], true_meshes: list[Mesh], seed: int) -> Reconstru
     return _result(rows, scene_f, chamfer, scale, None, "strict")
 
 
-def _weighted_subsample(cloud: Cloud, seed: int) -> Array:
+def area_subsample(cloud: Cloud, seed: int) -> Array:
     """At most 4,000 points, uniform over the area."""
     # Systematic along the cumulated weight: the same area gets the same number of points, whatever mesh it is in.
     count = min(ICP_CAP, len(cloud.points))
