@@ -600,9 +600,9 @@ class _Reader:
         self.blob = blob
         self.elements = 0
         self.cache: dict[tuple[int, bool], npt.NDArray[Any]] = {}
-        version = _object(document.get("asset", {}), "asset").get("version", "2.0")
+        version = _object(document.get("asset"), "asset").get("version")
         if not isinstance(version, str) or not version.startswith("2."):
-            raise GltfError("The file is not glTF version 2.")
+            raise GltfError("The file does not say that it is glTF version 2.")
         for name in _list(document, "extensionsRequired", ""):
             if not isinstance(name, str):
                 raise GltfError("extensionsRequired contains something that is not a name.")

@@ -551,6 +551,7 @@ def draco_header(points: int, faces: int) -> bytes:
 
 GOOD = triangle_scene().bytes()
 HUGE = 2**60
+ASSET = b'{"asset": {"version": "2.0"}, '
 BAD: dict[str, bytes | Callable[[], bytes]] = {
     # the container
     "nothing": b"",
@@ -574,15 +575,16 @@ BAD: dict[str, bytes | Callable[[], bytes]] = {
     "json not utf-8": pack(None, text=b'{"asset": "\xff\xfe"}'),
     "json NaN": pack(None, text=b'{"asset": {"version": "2.0"}, "nodes": [{"translation": [NaN, 0, 0]}]}'),
     "json Infinity": pack(None, text=b'{"nodes": [{"scale": [Infinity, 1, 1]}]}'),
-    "json 1e999": pack(None, text=b'{"nodes": [{"scale": [1e999, 1, 1]}]}'),
+    "json 1e999": pack(None, text=ASSET + b'"nodes": [{"scale": [1e999, 1, 1]}]}'),
     "json nested": lambda: pack(None, text=b'{"nodes": ' + b"[" * 2_000_000),
     "json nested objects": lambda: pack(None, text=b'{"a":' * 500_000),
-    "json long integer": lambda: pack(None, text=b'{"scene": ' + b"9" * 100_000 + b"}"),
-    "json big integer": lambda: pack(None, text=b'{"nodes": [{"scale": [' + b"9" * 4000 + b", 1, 1]}]}"),
+    "json long integer": lambda: pack(None, text=ASSET + b'"scene": ' + b"9" * 100_000 + b"}"),
+    "json big integer": lambda: pack(None, text=ASSET + b'"nodes": [{"scale": [' + b"9" * 4000 + b", 1, 1]}]}"),
     "json too large": lambda: pack(None, text=b'{"a": "' + b"x" * (17 * 2**20) + b'"}'),
     "json of lists": lambda: pack(None, text=b'{"nodes": [' + b"[]," * 5_000_000 + b"[]]}"),
     "json of objects": lambda: pack(None, text=b'{"extras": [' + b"{}," * 5_000_000 + b"{}]}"),
     "glTF 1": changed(put("asset", "version", value="1.0")),
+    "no asset": pack({"nodes": []}),
     "asset a list": changed(put("asset", value=[])),
     "unknown extension": changed(put("extensionsRequired", value=["EXT_meshopt_compression"])),
     "extension not a name": changed(put("extensionsRequired", value=[7])),
@@ -719,7 +721,7 @@ BAD: dict[str, bytes | Callable[[], bytes]] = {
 
 HARMLESS: dict[str, bytes | Callable[[], bytes]] = {
     "good": GOOD,
-    "json of numbers": lambda: pack(None, text=b'{"extras": [' + b"0," * 8_000_000 + b"0]}"),
+    "json of numbers": lambda: pack(None, text=ASSET + b'"extras": [' + b"0," * 8_000_000 + b"0]}"),
     "trailing bytes": GOOD + bytes(100),
     "image without a source": changed(put("images", value=[{}])),
     "unused external nothing": changed(put("extensionsUsed", value=["EXT_meshopt_compression"])),
