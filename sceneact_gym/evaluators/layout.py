@@ -40,7 +40,8 @@ MERGED = 20_000
 REFERENCE = 4.0
 STRICT_REFERENCE_AT_LEAST = 0.25
 PLACED = 0.1
-MAX_OBJECTS = 1_000
+MAX_OBJECTS = 200
+"""Predicted objects; keeps the time bounded, as every one is compared with every true one."""
 RIGID_TOLERANCE = 0.01
 """Fraction of an object's diagonal by which it may differ from the supplied mesh; more is a deformation."""
 

@@ -108,7 +108,7 @@ def test_strict_reference_is_the_floor_but_at_least_a_quarter_metre() -> None:
         ({"object_00": BAR, "object_01": BAR + np.inf}, "infinite"),
         ({"object_00": np.zeros((3, 2))}, "shape"),
         ({"object_00": BAR * 1e12}, "beyond"),
-        ({f"object_{i}": BAR for i in range(1001)}, "more than 1000"),
+        ({f"object_{i}": BAR for i in range(201)}, "more than 200"),
     ],
 )
 def test_unusable_predictions_are_invalid(predicted: dict, reason: str) -> None:
