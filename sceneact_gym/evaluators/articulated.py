@@ -213,8 +213,10 @@ def evaluate(
 def _check_truth(truth: ArticulatedTruth) -> tuple[Array, IntArray, set[int], str]:
     """Frames, labels, the movable parts that exist, and why the truth cannot be used (empty when it can)."""
     none = np.zeros((0, 0, 3)), np.zeros(0, np.int64), set[int]()
-    frames = np.asarray(truth.frames, np.float64)
-    labels = np.asarray(truth.part_of_vertex)
+    try:
+        frames, labels = np.asarray(truth.frames, np.float64), np.asarray(truth.part_of_vertex, np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return *none, "the truth's frames or part ids are not arrays of numbers"
     if frames.ndim != 3 or len(frames) != FRAMES or labels.shape != frames.shape[1:2]:
         return *none, f"the truth must hold {FRAMES} frames of V vertices and V part ids"
     _, reason = as_points(frames.reshape(-1, 3) if frames.shape[2] == 3 else frames, "the truth's frames")
@@ -223,7 +225,7 @@ def _check_truth(truth: ArticulatedTruth) -> tuple[Array, IntArray, set[int], st
     movable = {int(p) for p in truth.movable} & {int(p) for p in np.unique(labels)}
     if not movable:
         return *none, "the truth has no movable part"
-    return frames, labels.astype(np.int64), movable, ""
+    return frames, labels, movable, ""
 
 
 def _check_frames(

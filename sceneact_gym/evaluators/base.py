@@ -140,20 +140,6 @@ def fit_rigid(source: Array, target: Array) -> tuple[Array, Array]:
     return rotation, b - rotation @ a
 
 
-def rotation_angle(rotation: Array) -> float:
-    """Angle of a rotation matrix in degrees, 0 to 180."""
-    # atan2 of sine and cosine: arccos of the trace alone loses half the digits near 0 and 180 degrees.
-    sine = np.linalg.norm(rotation_vector(rotation))
-    cosine = (np.trace(rotation) - 1) / 2
-    return math.degrees(math.atan2(float(sine), float(cosine)))
-
-
-def rotation_vector(rotation: Array) -> Array:
-    """`(3,)` sin(angle) times the unit axis of a rotation matrix; zero at 0 and at 180 degrees."""
-    r = rotation
-    return np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]]) / 2
-
-
 def score_lower(metric: float | None, reference: float) -> float:
     """Score 0 to 100 of a metric that is better when lower: `100 max(0, 1 - m/u)`; an absent metric scores 0."""
     if metric is None or not math.isfinite(metric) or not reference > 0:

@@ -44,7 +44,7 @@ MAX_DEPTH = 256
 MAX_ELEMENTS = 8_000_000
 """Decoded accessor elements (vertices, indices, keys) of a whole file, and separately the vertices of all its nodes."""
 MAX_DRACO_ELEMENTS = 2_000_000
-MAX_SAMPLED_MATRICES = 4_000_000
+MAX_SAMPLED_MATRICES = 2_000_000
 MAX_NUMBER = 1e15
 """Of a node's own transform: beyond it float64 has no millimetres left anyway."""
 MAX_IMAGES = 1_024

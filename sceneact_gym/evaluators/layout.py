@@ -289,10 +289,9 @@ def _predicted(predicted: Mapping[str, npt.ArrayLike] | None) -> tuple[dict[str,
     for name in sorted(predicted or {}):
         if not name.startswith(PREFIX):
             continue
-        value = predicted[name]  # type: ignore[index]  # not empty here
-        if value is not None and np.size(value) == 0:
+        points, reason = as_points(predicted[name], name)  # type: ignore[index]  # not None here
+        if reason == f"{name} is empty":
             continue
-        points, reason = as_points(value, name)
         if reason:
             return {}, reason
         objects[name] = points

@@ -315,6 +315,7 @@ def test_unusable_truths_are_invalid() -> None:
         (ArticulatedTruth(frames, LABELS[1:], {1}), "part ids"),
         (ArticulatedTruth(frames * np.nan, LABELS, {1}), "NaN"),
         (ArticulatedTruth(frames[..., :2], LABELS, {1}), "shape"),
+        (ArticulatedTruth([[1], [2, 3]], LABELS, {1}), "not arrays"),  # type: ignore[arg-type]
     ):
         result = articulated.evaluate(list(frames), truth)
         assert not result.valid and reason in result.reason

@@ -104,6 +104,7 @@ def test_strict_reference_is_the_floor_but_at_least_a_quarter_metre() -> None:
         ({"Cube": BAR}, "no object named"),
         ({"object_00": np.zeros((0, 3))}, "no object named"),
         ({"object_00": None}, "missing"),
+        ({"object_00": [[1, 2], [3]]}, "not an array"),
         ({"object_00": BAR * np.nan}, "NaN"),
         ({"object_00": BAR, "object_01": BAR + np.inf}, "infinite"),
         ({"object_00": np.zeros((3, 2))}, "shape"),
