@@ -1,7 +1,8 @@
 """Reconstruction, transcribed step by step with obvious loops.
 
-What `sceneact_gym.evaluators.reconstruction` is timed against. `evaluate` takes the same arguments and returns a dictionary of the same metrics. Random draws are the package's own
-(otherwise no two values could be equal); everything after them is written out here.
+What `sceneact_gym.evaluators.reconstruction` is timed against. `evaluate` takes the same arguments and returns a
+dictionary of the same metrics. Random draws are the package's own (otherwise no two values could be equal); everything
+after them is written out here.
 """
 
 from __future__ import annotations

@@ -214,7 +214,8 @@ def tracks_from_gltf(scene: GltfScene, *, protocol: Protocol = "paper") -> Dynam
     name_of = dict(zip(sorted(animated_tops), names, strict=True))
 
     moving = meshes[np.isin(top[meshes], list(animated_tops))]
-    movers, places = _group_means(scene.world_centroids(times if len(moving) else times[:1], moving.tolist()), top[moving])
+    paths = scene.world_centroids(times if len(moving) else times[:1], moving.tolist())
+    movers, places = _group_means(paths, top[moving])
     standing = meshes[branch[meshes] >= 0]
     centroids = scene.world_centroids(times[:1], standing.tolist())
     if protocol == "paper":
@@ -584,9 +585,11 @@ def _numbers_or_gaps(value: npt.ArrayLike) -> Array | None:
 
 def _check_statics(value: npt.ArrayLike | None, what: str) -> tuple[Array, str]:
     """Clean points, none for nothing, or none and the reason."""
-    if value is None or np.size(value) == 0:
-        return np.zeros((0, 3)), ""
-    return as_points(value, what)
+    try:
+        empty = value is None or np.size(value) == 0
+    except ValueError:  # ragged
+        empty = False
+    return (np.zeros((0, 3)), "") if empty else as_points(value, what)
 
 
 def _invalid(reason: str, protocol: Protocol) -> DynamicScore:

@@ -510,17 +510,27 @@ def _check(meshes: Sequence[Mesh] | None, side: str, protocol: Protocol) -> tupl
     """The meshes that have vertices, as clean arrays, and the reason why one of them cannot be used, else empty."""
     out = []
     for mesh in meshes or ():
-        if np.size(mesh.vertices) == 0:
+        what = f"{side}'s mesh {mesh.name!r}"
+        if _size(mesh.vertices) == 0:
             continue
-        vertices, reason = as_points(mesh.vertices, f"{side}'s mesh {mesh.name!r}")
+        vertices, reason = as_points(mesh.vertices, what)
         if reason:
             return [], reason
         faces = np.zeros((0, 3), np.int64)
-        if protocol == "strict" and np.size(mesh.faces):
-            faces = np.asarray(mesh.faces)
-            if faces.ndim != 2 or faces.shape[1] != 3 or not np.issubdtype(faces.dtype, np.integer):
-                return [], f"{side}'s mesh {mesh.name!r} has faces that are not (F, 3) integers"
-            if faces.min() < 0 or faces.max() >= len(vertices):
-                return [], f"{side}'s mesh {mesh.name!r} has faces that point beyond its vertices"
-        out.append(Mesh(mesh.name, vertices, faces.astype(np.int64)))
+        if protocol == "strict" and _size(mesh.faces) != 0:
+            given = np.zeros(0) if _size(mesh.faces) is None else np.asarray(mesh.faces)
+            if given.ndim != 2 or given.shape[1] != 3 or not np.issubdtype(given.dtype, np.integer):
+                return [], f"{what} has faces that are not (F, 3) integers"
+            if given.min() < 0 or given.max() >= len(vertices):
+                return [], f"{what} has faces that point beyond its vertices"
+            faces = given.astype(np.int64)
+        out.append(Mesh(mesh.name, vertices, faces))
     return out, ""
+
+
+def _size(value: object) -> int | None:
+    """Number of elements; None for ragged lists, which are no array."""
+    try:
+        return int(np.size(value))  # type: ignore[arg-type]
+    except ValueError:
+        return None
