@@ -168,11 +168,13 @@ def test_buffers_as_data_uris_in_a_text_file(tmp_path: Path) -> None:
     assert len(load(tmp_path / "a.gltf").nodes) == 1
 
 
-def test_draco_round_trip() -> None:
+@pytest.mark.parametrize("sequential", [True, False])
+def test_draco_round_trip(sequential: bool) -> None:
     draco = pytest.importorskip("DracoPy")
     grid = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0), [0.0, 2.0]), -1).reshape(-1, 3)
     faces = np.array([[i, i + 1, i + 2] for i in range(len(grid) - 2)], np.uint32)
-    data = draco.encode(grid, faces, quantization_bits=14)
+    data = draco.encode(grid, faces, quantization_bits=14, preserve_order=sequential)
+    assert gltf._draco_counts(data, "it")[1] == len(faces)
     mesh = load(draco_glb(data)).meshes[0]
     assert len(mesh.faces) == len(faces)
     # Vertices and triangles come back in another order, a 14-bit grid of 8 m coarser.
