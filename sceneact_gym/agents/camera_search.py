@@ -19,7 +19,7 @@ from sceneact_gym.tools import MAX_CALLS
 
 Array = NDArray[np.float64]
 
-SIZE = 64
+SIZE = 32
 """Pixels of the renders that it compares."""
 COARSE_STEPS = 12
 SHELL_SHARE = 0.6
@@ -33,7 +33,7 @@ class CameraSearchAgent(Agent):
         """Keeps the reference, forgets everything else."""
         self.rng = np.random.default_rng([self.seed, 0x5EA2C4])
         self.budget = int(info["budget"])
-        self.references = [_features(observation["references"][0], size) for size in (8, 24)]
+        self.references = [_features(observation["references"][0], size) for size in (8, 16)]
         self.tried: list[tuple[float, Array]] = []
         self.asked: list[Array] = []
         self.queue: list[Array] = []

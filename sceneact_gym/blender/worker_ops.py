@@ -152,6 +152,9 @@ def set_lighting(world_color: list[float], world_strength: float, suns: list[dic
     background = next(node for node in world.node_tree.nodes if node.type == "BACKGROUND")
     background.inputs["Color"].default_value = (*world_color, 1.0)
     background.inputs["Strength"].default_value = world_strength
+    if hasattr(world, "cycles"):
+        # An even world needs no importance map: without one a picture takes about two thirds of the time.
+        world.cycles.sampling_method = "NONE"
     scene.world = world
     for index, sun in enumerate(suns):
         data = bpy.data.lights.new(f"sun_{index}", "SUN")
@@ -640,7 +643,8 @@ def _render_settings(scene: bpy.types.Scene, settings: dict, camera: bpy.types.O
             (scene.cycles, "use_animated_seed", False),
             (scene.cycles, "use_adaptive_sampling", False),
             (scene.cycles, "use_denoising", settings["denoise"]),
-            (scene.cycles, "max_bounces", 4),
+            # One bounce lights the corners; more cost time and bring noise at few samples.
+            (scene.cycles, "max_bounces", 1),
             (scene.cycles, "time_limit", 0.0),
             (scene.cycles, "film_exposure", 1.0),
         ]

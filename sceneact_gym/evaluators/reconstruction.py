@@ -53,7 +53,7 @@ CLUSTER_AT_LEAST = 30
 SAMPLES_PER_M2 = 1_000.0
 SAMPLES_AT_LEAST = 3_000
 SAMPLES_AT_MOST = 30_000
-SAMPLES_IN_ALL = 600_000
+SAMPLES_IN_ALL = 400_000
 """Per side: a submission of thousands of meshes is sampled more thinly, which bounds time and memory."""
 NO_SIZE = 1e-9
 """Metres: a prediction with a smaller box has no size to be scaled by."""
@@ -310,7 +310,7 @@ def region_f(points: Array, truth: Array, margin: float, weights: Array | None =
 
 
 def sample_surfaces(meshes: Sequence[Mesh], seed: int, side: int) -> Cloud:
-    """Area-uniform points on each mesh: 1,000 per square metre, 3,000 to 30,000 per mesh, 600,000 in all.
+    """Area-uniform points on each mesh: 1,000 per square metre, 3,000 to 30,000 per mesh, 400,000 in all.
 
     Args:
         meshes: Meshes; one without area contributes nothing.
