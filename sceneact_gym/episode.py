@@ -308,7 +308,7 @@ class Episode:
         truncated = not terminated and self.steps >= self.host.budget
         if terminated or truncated:
             self.finish()
-            infra = self.outcome is not None and self.outcome.status == "infra_error"  # type: ignore[unreachable]
+            infra = self.outcome is not None and self.outcome.status == "infra_error"
             return Step(tuple(results), terminated and not infra, truncated or infra)
         return Step(tuple(results), False, False)
 

@@ -54,8 +54,10 @@ class Context(Protocol):
     session: BlenderSession
     case: Case
     render_settings: RenderSettings
-    protected: Sequence[str]
-    """Objects that must stay in the scene."""
+
+    @property
+    def protected(self) -> Sequence[str]:
+        """Objects that must stay in the scene."""
 
     def reference_frames(self, indices: Sequence[int]) -> tuple[NDArray[np.uint8], ...]:
         """The reference pictures at these 0-based indices."""

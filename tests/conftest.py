@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def published_dir() -> Path:
-    """The folder of published submissions with their published scores: third-party data, never part of this repository."""
+    """The folder of published submissions with their published scores: third-party data, never in this repository."""
     return Path(os.environ.get("SCENEACT_PUBLISHED", ROOT.parent / "shared" / "published"))
 
 

@@ -178,8 +178,7 @@ class WorkerProcess:
             raise
         error = answer.get("error")
         if error is not None:
-            text = error.get("message") if isinstance(error, dict) else None
-            raise OperationError(str(text)[:4000])
+            raise OperationError(str(error.get("message"))[:4000])
         return answer.get("result"), data
 
     def kill(self) -> None:

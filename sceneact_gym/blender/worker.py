@@ -84,7 +84,7 @@ def main() -> None:
     arguments = sys.argv[sys.argv.index("--") + 1 :]
     requests, answers = int(arguments[0]), int(arguments[1])
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import worker_ops
+    import worker_ops  # type: ignore[import-not-found]
 
     operations = {name: getattr(worker_ops, name) for name in worker_ops.OPERATIONS}
     while True:

@@ -314,7 +314,7 @@ def execute(code: str, output_limit: int, protected: list[str] | None = None) ->
     output = _CappedText(output_limit)
     error = None
     try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):  # type: ignore[type-var]
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             # dont_inherit: this file's own `from __future__` switches must not change how the agent's code is read.
             exec(  # noqa: S102 - running the agent's code is this operation's purpose
                 compile(code, AGENT_FILE, "exec", dont_inherit=True), {"bpy": bpy, "__name__": "__main__"}

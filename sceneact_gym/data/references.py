@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -58,7 +59,7 @@ class ReferenceRenderer:
         pictures = []
         for view in task.reference_views(case):
             key = hashlib.sha256(f"{scene}{json.dumps(view.as_dict())}".encode()).hexdigest()
-            pictures.append(self._cached(key, lambda view=view: self._render(case, task, view, settings)))
+            pictures.append(self._cached(key, partial(self._render, case, task, view, settings)))
         return case.with_references(tuple(pictures))
 
     def close(self) -> None:

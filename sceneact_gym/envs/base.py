@@ -149,7 +149,7 @@ class SceneActEnv(gym.Env[Observation, Any]):
         text = "\n".join(f"[{result.name}] {result.text}" for result in step.results)
         return self._observation(text), reward, step.terminated, step.truncated, info
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """The first reference and the newest picture side by side, (H, 2H, 3) uint8, in the mode `rgb_array`."""
         if self.render_mode is None:
             return None

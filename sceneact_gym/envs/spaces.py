@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class ToolCalls(Space[Any]):
             return False
         return True
 
-    def to_jsonable(self, sample_n: Sequence[Any]) -> list[Any]:
+    def to_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
         """Samples as JSON values."""
         return [json.loads(json.dumps(sample)) for sample in sample_n]
 

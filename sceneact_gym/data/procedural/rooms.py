@@ -97,7 +97,7 @@ class Room:
 
 def room_scene_glb(room: Room) -> bytes:
     """The furnished scene with its shell; the objects' places are node transforms."""
-    nodes = [Node(thing.name, thing.parts, thing.location, thing.yaw) for thing in room.objects]
+    nodes = [Node(thing.name, thing.parts, thing.location.tolist(), thing.yaw) for thing in room.objects]
     return write_glb([*nodes, *room.shell])
 
 
@@ -174,10 +174,8 @@ class _Builder:
         """Anywhere inside, turned by chance."""
         thing = self.make(kind)
         x, y = self.size[0] / 2 - 0.5, self.size[1] / 2 - 0.5
-        return any(
-            self.put(thing, *(float(v) for v in self.rng.uniform([-x, -y], [x, y])), float(self.rng.uniform(-3.1, 3.1)))
-            for _ in range(30)
-        )
+        places = self.rng.uniform([-x, -y, -math.pi], [x, y, math.pi], (30, 3))
+        return any(self.put(thing, *(float(value) for value in place)) for place in places)
 
     def relative(self, kind: str, to: RoomObject, x: float, y: float, yaw: float) -> bool:
         """At a place in the frame of another piece; `x`, `y` are of the new piece's centre."""
