@@ -384,6 +384,13 @@ class BlenderSession:
             return str(problem)
         return "the picture is empty" if is_constant(picture) else ""
 
+    def renderer(self) -> str:
+        """The name of the graphics device that Workbench and EEVEE use, or `unknown`."""
+        try:
+            return str(self.call("renderer"))[:200]
+        except (WorkerFault, OperationError):
+            return "unknown"
+
     def _resolved(self, settings: RenderSettings) -> RenderSettings:
         return replace(settings, engine=self.engine) if settings.engine == "auto" and self.engine else settings
 

@@ -24,6 +24,7 @@ from mathutils import Euler, Matrix, Vector
 
 OPERATIONS = (
     "hello",
+    "renderer",
     "new_scene",
     "open_scene",
     "save_scene",
@@ -74,6 +75,13 @@ def hello(canary: str = "") -> dict:
         "pid": os.getpid(),
         "escaped": escaped,
     }
+
+
+def renderer() -> str:
+    """Name of the graphics device; known once Workbench or EEVEE has rendered."""
+    import gpu  # type: ignore[import-not-found]
+
+    return gpu.platform.renderer_get()
 
 
 def new_scene() -> None:

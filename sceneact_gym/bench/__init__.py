@@ -1,0 +1,1 @@
+"""Running agents over cases, and showing what came out."""
