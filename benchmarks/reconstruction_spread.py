@@ -3,43 +3,33 @@
 Under `paper` the ICP's best start and DBSCAN's best radius are decided by a hair and flip with the random subsample; a
 user should know by how much before reading anything into a difference. Run from the repository's root:
 
-    python -m benchmarks.reconstruction_spread [--seeds 20] [--protocol paper|strict] [FOLDER_WITH_CASES_JSON]
+    python -m benchmarks.reconstruction_spread [--folder FOLDER_WITH_CASES_JSON] [--seeds 20] [--protocol paper|strict]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.published import default_folder, reconstruction_truth
 from sceneact_gym.evaluators import reconstruction
-from sceneact_gym.evaluators.base import Mesh
 from sceneact_gym.evaluators.gltf import load
-
-FURNITURE = 4
-"""The first four meshes of the published room are furniture, the others its shell."""
-
-
-def published_truth(folder: Path) -> list[Mesh]:
-    """The published room's furniture, in the normalised frame of its file."""
-    return load(folder / "reference" / "reconstruction" / "gt-scene.glb").world_meshes()[:FURNITURE]
-
 
 def main() -> int:
     """Prints one row per published submission; 1 when the published cases are not there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=os.environ.get("SCENEACT_PUBLISHED"))
+    parser.add_argument("--folder", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--protocol", choices=("paper", "strict"), default="paper")
     arguments = parser.parse_args()
-    if arguments.folder is None or not (arguments.folder / "cases.json").is_file():
-        print("Give the folder that holds cases.json, as an argument or in SCENEACT_PUBLISHED.", file=sys.stderr)
+    if not (arguments.folder / "cases.json").is_file():
+        print("Give the folder that holds cases.json with --folder or in SCENEACT_PUBLISHED.", file=sys.stderr)
         return 1
-    truth = published_truth(arguments.folder)
+    truth = reconstruction_truth(arguments.folder)
     print(f"{'configuration':28} {'published':>9} {'seed 0':>7} {'mean':>7} {'std':>7} {'min':>7} {'max':>7}")
     errors = []
     for case in json.loads((arguments.folder / "cases.json").read_text()):
