@@ -19,6 +19,7 @@ from benchmarks.published import default_folder, reconstruction_truth
 from sceneact_gym.evaluators import reconstruction
 from sceneact_gym.evaluators.gltf import load
 
+
 def main() -> int:
     """Prints one row per published submission; 1 when the published cases are not there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
