@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 SIZE = 32
 """Pixels of the renders that it compares."""
 COARSE_STEPS = 12
+LOOK_TURNS = (3, 7, 13, 19, 25)
+"""Turns in which one of the sixteen pictures shows the best pose so far in full size, for people who read the trace."""
 SHELL_SHARE = 0.6
 """An object that spans more than this share of the scene in two directions is taken for floor or wall."""
 
@@ -48,12 +50,17 @@ class CameraSearchAgent(Agent):
         if self.turn == 2:
             self._coarse(info["results"][0]["text"])
         if self.turn >= self.budget:
-            return [_set_camera(self._best()), {"name": "submit", "arguments": {}}]
+            best = self._best()
+            return [_set_camera(best), _render(best, None), {"name": "submit", "arguments": {}}]
         if self.turn - 1 <= COARSE_STEPS and self.queue:
             self.asked, self.queue = self.queue[:MAX_CALLS], self.queue[MAX_CALLS:]
         else:
             self.asked = self._refine()
-        return [_render(pose) for pose in self.asked]
+        calls = [_render(pose) for pose in self.asked]
+        if self.turn in LOOK_TURNS and self.tried:
+            self.asked.pop()
+            calls[-1] = _render(self._best(), None)
+        return calls
 
     def _learn(self, results: list[Any]) -> None:
         for pose, result in zip(self.asked, results, strict=False):
@@ -142,8 +149,9 @@ def _view(pose: Array) -> dict[str, list[float]]:
     return {"location": [round(v, 5) for v in (x, y, z)], "look_at": [round(v, 5) for v in look_at]}
 
 
-def _render(pose: Array) -> dict[str, Any]:
-    return {"name": "render_scene_view", "arguments": {**_view(pose), "size": SIZE}}
+def _render(pose: Array, size: int | None = SIZE) -> dict[str, Any]:
+    arguments: dict[str, Any] = _view(pose)
+    return {"name": "render_scene_view", "arguments": arguments if size is None else {**arguments, "size": size}}
 
 
 def _set_camera(pose: Array) -> dict[str, Any]:

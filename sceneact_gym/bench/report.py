@@ -76,6 +76,9 @@ def episode_picture(folder: Path, size: int = 192, views: int = 4) -> Image.Imag
             score = event["score"]
     if not references:
         raise SceneActError(f"{folder} has no reference picture")
+    # An agent may also render small pictures for its own sums; people want the large ones.
+    widths = {name: Image.open(folder / "images" / f"{name}.png").width for _, name in seen}
+    seen = [(step, name) for step, name in seen if widths[name] == max(widths.values())]
     panels = [("reference", references[0])]
     if seen:
         chosen = np.unique(np.linspace(0, len(seen) - 1, views + 1).round().astype(int))
