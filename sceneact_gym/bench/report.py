@@ -77,8 +77,9 @@ def episode_picture(folder: Path, size: int = 192, views: int = 4) -> Image.Imag
     if not references:
         raise SceneActError(f"{folder} has no reference picture")
     # An agent may also render small pictures for its own sums; people want the large ones.
-    widths = {name: Image.open(folder / "images" / f"{name}.png").width for _, name in seen}
-    seen = [(step, name) for step, name in seen if widths[name] == max(widths.values())]
+    pictures = {name: _picture(folder, name) for name in [*references[:1], *(name for _, name in seen)]}
+    widest = max((pictures[name].width for _, name in seen), default=0)
+    seen = [(step, name) for step, name in seen if pictures[name].width == widest]
     panels = [("reference", references[0])]
     if seen:
         chosen = np.unique(np.linspace(0, len(seen) - 1, views + 1).round().astype(int))
@@ -88,9 +89,14 @@ def episode_picture(folder: Path, size: int = 192, views: int = 4) -> Image.Imag
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(size=13)
     for number, (caption, name) in enumerate(panels):
-        picture = Image.open(folder / "images" / f"{name}.png").convert("RGB")
-        sheet.paste(picture.resize((size, size), Image.Resampling.LANCZOS), (number * (size + 6), text))
+        picture = pictures[name].resize((size, size), Image.Resampling.LANCZOS)
+        sheet.paste(picture, (number * (size + 6), text))
         if number == len(panels) - 1 and number and score is not None:
             caption += f"  (score {score:.1f})"
         draw.text((number * (size + 6) + 2, 2), caption, fill="black", font=font)
     return sheet
+
+
+def _picture(folder: Path, name: str) -> Image.Image:
+    with Image.open(folder / "images" / f"{name}.png") as picture:
+        return picture.convert("RGB")
