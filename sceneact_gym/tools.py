@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sceneact_gym.blender.draco import decode_draco
 from sceneact_gym.blender.process import OperationError
 from sceneact_gym.blender.render import RenderSettings, is_constant
 from sceneact_gym.blender.session import BlenderSession, ToolFault
@@ -311,7 +312,7 @@ def _import_component(context: Context, arguments: ComponentName) -> ToolResult:
     names, _ = context.session.tool(
         "import_glb",
         {"rename": arguments.name},
-        blobs=(context.case.public.assets[arguments.component],),
+        blobs=(decode_draco(context.case.public.assets[arguments.component]),),
         changes="journal",
     )
     return ToolResult("import_component", _json({"objects": names}))

@@ -124,11 +124,6 @@ def import_glb(data: bytes, rename: str = "") -> list[str]:
     try:
         bpy.ops.import_scene.gltf(filepath=path, loglevel=50)
     except RuntimeError as problem:
-        if b"KHR_draco_mesh_compression" in data[:2_000_000]:
-            raise Refused(
-                "this Blender cannot decode Draco-compressed meshes; decode the file first "
-                f"(sceneact_gym.data.draco, extra `draco`): {problem}"
-            ) from problem
         raise Refused(f"Blender's glTF importer refused the file: {problem}") from problem
     finally:
         with contextlib.suppress(OSError):

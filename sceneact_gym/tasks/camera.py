@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sceneact_gym.blender.draco import decode_draco
 from sceneact_gym.blender.process import OperationError
 from sceneact_gym.blender.render import RenderSettings
 from sceneact_gym.blender.session import BlenderSession
@@ -69,7 +70,7 @@ class CameraTask(Task):
 
     def build(self, session: BlenderSession, case: Case) -> None:
         """The furnished room, its light, and the camera at the neutral pose."""
-        session.call("import_glb", case.public.assets[SCENE_ASSET])
+        session.call("import_glb", decode_draco(case.public.assets[SCENE_ASSET]))
         session.call("set_lighting", **lighting.ROOM)
         session.call(
             "add_camera",
