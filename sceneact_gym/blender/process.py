@@ -282,7 +282,8 @@ class WorkerProcess:
         if code is None:
             return WorkerFault("died", "it closed its answer pipe")
         if code < 0:
-            return WorkerFault("died", f"it was ended by {signal.Signals(-code).name}")
+            names = {int(each): each.name for each in signal.Signals}  # Most real-time signals have no name.
+            return WorkerFault("died", f"it was ended by {names.get(-code, f'signal {-code}')}")
         return WorkerFault("died", f"it ended with exit code {code}")
 
     def _drain(self) -> None:
