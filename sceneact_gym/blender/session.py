@@ -213,7 +213,13 @@ class BlenderSession:
             InfraError: Blender cannot be brought back.
         """
         if not self.running:
+            lost = self._dirty
             self._recover()
+            if lost:
+                raise ToolFault(
+                    "Blender ended by itself after the last code; the scene is as it was before that code. "
+                    "This call was not run."
+                )
         if self._dirty:
             self.snapshot()
         assert self._worker is not None
@@ -425,9 +431,14 @@ class BlenderSession:
     def _open(self, snapshot: Path) -> None:
         assert self._worker is not None
         copy = self._worker.folder / "scene.blend"
-        with contextlib.suppress(FileNotFoundError):
-            copy.unlink()
-        shutil.copyfile(snapshot, copy, follow_symlinks=False)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                copy.unlink()
+            shutil.copyfile(snapshot, copy, follow_symlinks=False)
+        except OSError as problem:
+            # The folder is the agent's: a directory may have taken the file's place. The next worker gets a new one.
+            self._worker.kill()
+            raise WorkerFault("disk", f"a scene could not be put into its folder ({problem.strerror})") from problem
         self._worker.call("open_scene", {"path": str(copy)}, deadline=SCENE_DEADLINE)
 
     def _recover(self) -> None:
