@@ -385,9 +385,13 @@ class Episode:
 def _recordable(action: Any) -> Any:
     """An action as it came, or its text where it is no JSON."""
     try:
-        json.dumps(action)
+        # Eight lists around it: the trace nests it too, and must not be the one to hit the recursion limit.
+        json.dumps([[[[[[[[action]]]]]]]], allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return repr(action)[:2000]
+        try:
+            return repr(action)[:2000]
+        except Exception:  # Nested too deeply, or an object whose own __repr__ fails.
+            return f"<{type(action).__name__}>"
     return action
 
 

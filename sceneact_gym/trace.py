@@ -25,7 +25,8 @@ class Trace:
         self.folder = folder
         if folder is not None:
             (folder / "images").mkdir(parents=True, exist_ok=True)
-            self._file = (folder / "trace.jsonl").open("w", encoding="utf-8")
+            # backslashreplace: half of a surrogate pair has no UTF-8, but its escape is the same character in JSON.
+            self._file = (folder / "trace.jsonl").open("w", encoding="utf-8", errors="backslashreplace")
 
     def event(self, kind: str, **values: Any) -> None:
         """Appends one line."""
