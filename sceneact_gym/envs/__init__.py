@@ -12,4 +12,5 @@ def register_envs() -> None:
     """Registers all environments with Gymnasium; once is enough, twice does no harm."""
     for env_id, entry_point in ENVS.items():
         if env_id not in gym.registry:
-            gym.register(env_id, entry_point=entry_point)
+            name = entry_point.partition(":")[0].rpartition(".")[2]
+            gym.register(env_id, entry_point=entry_point, vector_entry_point=f"sceneact_gym.envs.vector:{name}")

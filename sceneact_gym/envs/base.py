@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sceneact_gym.blender.process import IsolationMode
 from sceneact_gym.blender.render import RenderSettings, resize
-from sceneact_gym.envs.spaces import ToolCalls
+from sceneact_gym.envs.spaces import Message, ToolCalls
 from sceneact_gym.episode import Episode, EpisodeConfig, EpisodeHost, Outcome
 from sceneact_gym.evaluators.base import Protocol
 from sceneact_gym.tasks import TASKS
@@ -81,7 +81,7 @@ class SceneActEnv(gym.Env[Observation, Any]):
             {
                 "references": spaces.Box(0, 255, references, np.uint8),
                 "render": spaces.Box(0, 255, (render_size, render_size, 3), np.uint8),
-                "message": spaces.Text(MESSAGE_LIMIT, min_length=0, charset=CHARACTERS),
+                "message": Message(MESSAGE_LIMIT, min_length=0, charset=CHARACTERS),
                 "steps_left": spaces.Discrete(self.host.budget + 1),
             }
         )

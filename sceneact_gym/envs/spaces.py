@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Space
+from gymnasium.spaces import Space, Text
+from gymnasium.vector.utils import read_from_shared_memory
 from pydantic import ValidationError
 
 from sceneact_gym import tools as toolbox
@@ -106,3 +108,37 @@ class ToolCalls(Space[Any]):
     def __repr__(self) -> str:
         """Shows the tool set."""
         return f"ToolCalls({self.toolset!r}, without={self.without!r}, object_names={self.object_names!r})"
+
+
+class Message(Text):
+    """A text. Unlike `Text` it stays up to date in a vector environment that uses shared memory."""
+
+
+class _SharedTexts(Sequence[str]):
+    """The texts in a shared memory, as they are when they are looked at; a deep copy is a tuple of them.
+
+    Gymnasium reads the memory once and hands out copies of what it got, which are views of it for arrays. A tuple of
+    texts would be the one of the first time for ever.
+    """
+
+    def __init__(self, space: Text, memory: Any, n: int) -> None:
+        self._characters = np.array(space.character_list)
+        self._codes = np.frombuffer(memory.get_obj(), dtype=ctypes.c_int32).reshape(n, space.max_length)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self[each] for each in range(*index.indices(len(self))))
+        codes = self._codes[index]
+        # A code beyond the characters stands for nothing.
+        return "".join(self._characters[codes[codes < len(self._characters)]].tolist())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
+        return tuple(self)
+
+
+@read_from_shared_memory.register(Message)
+def _read_messages(space: Message, shared_memory: Any, n: int = 1) -> _SharedTexts:
+    return _SharedTexts(space, shared_memory, n)
