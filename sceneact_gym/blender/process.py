@@ -92,11 +92,13 @@ class WorkerProcess:
         self._output, output_end = os.pipe()
         ends = (request_end, answer_end, output_end)
         try:
+            binary = blender.path if blender.kind == "binary" else None
+            read = isolation.read_paths(WORKER_FILES, binary) if mode != "off" else []
             argv = isolation.launch_argv(
                 blender.command(WORKER_FILES[0], [str(request_end), str(answer_end)]),
                 folder=folder,
                 env=_environment(folder),
-                read=isolation.read_paths(WORKER_FILES, blender.path if blender.kind == "binary" else None),
+                read=read,
                 mode=mode,
                 memory_limit=memory_limit,
                 file_limit=disk_limit,
