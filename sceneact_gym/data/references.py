@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import platformdirs
 
 from sceneact_gym.blender.render import RenderSettings, encode_png, is_constant
@@ -40,6 +41,7 @@ class ReferenceRenderer:
     def __init__(self, settings: SessionSettings) -> None:
         """Keeps the session settings."""
         self.session = BlenderSession(settings)
+        self._prepared = False
 
     def complete(self, case: Case, task: Task, settings: RenderSettings, blender_version: str) -> Case:
         """The case with its references; a case that has them already comes back as it is.
@@ -56,10 +58,15 @@ class ReferenceRenderer:
         if case.public.references:
             return case
         scene = self._scene_key(case, settings, blender_version)
+        views, moving = task.reference_views(case), task.reference_frames(case)
+        frames: Sequence[int | None] = [None] * len(views) if moving is None else moving
+        if moving is not None:
+            scene += _motion_key(case)
+        self._prepared = False
         pictures = []
-        for view in task.reference_views(case):
-            key = hashlib.sha256(f"{scene}{json.dumps(view.as_dict())}".encode()).hexdigest()
-            pictures.append(self._cached(key, partial(self._render, case, task, view, settings)))
+        for view, frame in zip(views, frames, strict=True):
+            key = hashlib.sha256(f"{scene}{json.dumps(view.as_dict())}{frame or ''}".encode()).hexdigest()
+            pictures.append(self._cached(key, partial(self._render, case, task, view, frame, settings)))
         return case.with_references(tuple(pictures))
 
     def close(self) -> None:
@@ -93,11 +100,28 @@ class ReferenceRenderer:
             pass
         return data
 
-    def _render(self, case: Case, task: Task, view: View, settings: RenderSettings) -> bytes:
-        self.session.load(case.id, lambda session: task.build(session, case))
+    def _render(self, case: Case, task: Task, view: View, frame: int | None, settings: RenderSettings) -> bytes:
+        def build(session: BlenderSession) -> None:
+            task.build(session, case)
+            if frame is not None:
+                task.animate(session, case)
+
+        if not self._prepared:
+            # A render leaves the scene as it was: once is enough for all pictures of a case.
+            self.session.load(case.id, build)
+            self._prepared = True
         picture = self.session.render(
-            settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg
+            settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg, frame=frame
         )
         if is_constant(picture):
             raise InfraError(f"the reference {view.name} of the case {case.id} shows nothing: {settings.engine} failed")
         return encode_png(picture)
+
+
+def _motion_key(case: Case) -> str:
+    """A hash of the truth, on which pictures of a motion depend besides the assets."""
+    digest = hashlib.sha256()
+    for name, value in sorted(case.truth.items()):
+        array = isinstance(value, np.ndarray)
+        digest.update(name.encode() + (value.tobytes() if array else json.dumps(value, sort_keys=True).encode()))
+    return digest.hexdigest()

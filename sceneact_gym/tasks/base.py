@@ -103,6 +103,14 @@ class Task(ABC):
     def reference_views(self, case: Case) -> Sequence[View]:
         """The cameras, in order, whose pictures are the references. Used by the trusted renderer only."""
 
+    def reference_frames(self, case: Case) -> Sequence[int] | None:
+        """For moving references: the 1-based frame of each view's picture; None where the initial scene is shown."""
+        return None
+
+    def animate(self, session: BlenderSession, case: Case) -> None:
+        """Sets the true motion in the scene that `build` made, for `reference_frames`. `session` is trusted."""
+        raise NotImplementedError("a task with moving references sets their motion")
+
     def audit(
         self, session: BlenderSession, case: Case, submission: Submission, settings: RenderSettings
     ) -> Mapping[str, Any]:
