@@ -337,15 +337,21 @@ def _sample_view(rng: np.random.Generator, _: Sequence[str] = ()) -> dict[str, A
     }
 
 
-def _sample_code(rng: np.random.Generator, _: Sequence[str]) -> dict[str, Any]:
+def _sample_code(rng: np.random.Generator, names: Sequence[str]) -> dict[str, Any]:
+    name = _sample_name(rng, names)["name"]
     view = _sample_view(rng)
+    turn = (
+        f"(Vector({view['look_at']}) - thing.location).to_track_quat('-Z', 'Y').to_euler()"
+        if name == "camera"
+        else f"(0, 0, {round(float(rng.uniform(-3.14, 3.14)), 3)})"
+    )
     return {
         "code": "from mathutils import Vector\n"
-        "camera = bpy.context.scene.camera\n"
-        f"camera.location = {view['location']}\n"
-        f"direction = Vector({view['look_at']}) - camera.location\n"
-        "camera.rotation_euler = direction.to_track_quat('-Z', 'Y').to_euler()\n"
-        "print(camera.location)"
+        f"thing = bpy.data.objects[{name!r}]\n"
+        f"thing.location = {view['location']}\n"
+        "thing.rotation_mode = 'XYZ'\n"
+        f"thing.rotation_euler = {turn}\n"
+        "print(thing.location)"
     }
 
 

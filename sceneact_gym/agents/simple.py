@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.evaluators import gltf
 
 
 class NoopAgent(Agent):
@@ -49,5 +50,32 @@ def _camera(truth: Any) -> list[dict[str, Any]]:
     return [{"name": "execute_blender_code", "arguments": {"code": code}}]
 
 
-ORACLES = {"camera": _camera}
+def _layout(truth: Any) -> list[dict[str, Any]]:
+    lines = [
+        f"bpy.data.objects['object_{number:02d}'].location = {(x, y, z)}\n"
+        f"bpy.data.objects['object_{number:02d}'].rotation_mode = 'XYZ'\n"
+        f"bpy.data.objects['object_{number:02d}'].rotation_euler = (0, 0, {yaw})"
+        for number, (x, y, z, yaw) in enumerate(truth["poses"])
+    ]
+    return [{"name": "execute_blender_code", "arguments": {"code": "\n".join(lines)}}]
+
+
+def _reconstruction(truth: Any) -> list[dict[str, Any]]:
+    calls = []
+    for mesh in gltf.load(truth["scene.glb"].tobytes()).world_meshes():
+        code = (
+            f"mesh = bpy.data.meshes.new({mesh.name!r})\n"
+            f"mesh.from_pydata({mesh.vertices.round(5).tolist()}, [], {mesh.faces.tolist()})\n"
+            f"bpy.context.scene.collection.objects.link(bpy.data.objects.new({mesh.name!r}, mesh))"
+        )
+        calls.append({"name": "execute_blender_code", "arguments": {"code": code}})
+    return calls
+
+
+ORACLES = {
+    "camera": _camera,
+    "layout": _layout,
+    "layout_multiview": _layout,
+    "reconstruction": _reconstruction,
+}
 """Per task: from the truth to the calls that rebuild it."""

@@ -241,6 +241,10 @@ class BlenderSession:
         return answer
 
     def query(self, operation: str, **args: Any) -> Any:
+        """The JSON part of `query_with_data`."""
+        return self.query_with_data(operation, **args)[0]
+
+    def query_with_data(self, operation: str, **args: Any) -> tuple[Any, list[bytes]]:
         """Asks for the scene's final state; survives what the agent left behind (handlers, threads, a dead Blender).
 
         Raises:
@@ -249,7 +253,7 @@ class BlenderSession:
         """
         for attempt in (1, 2, 3):
             try:
-                return self.tool(operation, args)[0]
+                return self.tool(operation, args, deadline=SCENE_DEADLINE)
             except ToolFault as fault:
                 problem: Exception = fault
             except OperationError as refused:

@@ -41,10 +41,12 @@ OPERATIONS = (
     "set_camera_pose",
     "set_object_pose",
     "set_keyframes",
-    "export_glb",
+    "evaluated_meshes",
 )
 
 AGENT_FILE = "<agent code>"
+GEOMETRY = {"MESH", "CURVE", "SURFACE", "FONT", "META"}
+ELEMENT_LIMIT = 20_000_000
 ENGINES = {
     "cycles": "CYCLES",
     "workbench": "BLENDER_WORKBENCH",
@@ -219,28 +221,41 @@ def camera_state() -> dict | None:
     }
 
 
-def export_glb(names: list[str] | None = None, animations: bool = False) -> tuple[dict, list[bytes]]:
-    """The scene's visible meshes as GLB, modifiers applied; `names` limits it to these objects."""
+def evaluated_meshes(prefix: str = "") -> tuple[dict, list[bytes]]:
+    """The meshes that a render would show, in the world: modifiers applied, instances made real.
+
+    Returns:
+        `meshes`: a row per mesh with `name` and its numbers of `vertices` and `triangles`; then all vertices as float32
+        xyz and all triangles as int32 indices into their own mesh, one mesh after the other.
+    """
     _object_mode()
     _update()
-    path = os.path.join(os.getcwd(), "export.glb")
-    for thing in _scene().objects:
-        thing.select_set(names is None or thing.name in names)
-    bpy.ops.export_scene.gltf(
-        filepath=path,
-        export_format="GLB",
-        use_selection=True,
-        export_apply=not animations,
-        export_animations=animations,
-        export_yup=True,
-        export_cameras=False,
-        export_lights=False,
-        export_extras=False,
-    )
-    with open(path, "rb") as file:
-        data = file.read()
-    os.unlink(path)
-    return {}, [data]
+    graph = bpy.context.evaluated_depsgraph_get()
+    rows, points, triangles, total = [], [], [], 0
+    for instance in graph.object_instances:
+        thing = instance.object
+        shown = instance.show_self and not thing.original.hide_render
+        owner = instance.parent.original if instance.is_instance and instance.parent else thing.original
+        if not shown or owner.hide_render or thing.type not in GEOMETRY or not owner.name.startswith(prefix):
+            continue
+        mesh = thing.to_mesh()
+        if mesh is None:
+            continue
+        mesh.calc_loop_triangles()
+        total += len(mesh.vertices) + len(mesh.loop_triangles)
+        if total > ELEMENT_LIMIT:
+            raise Refused(f"the scene has more than {ELEMENT_LIMIT} vertices and triangles: it is too large to collect")
+        local = np.empty(3 * len(mesh.vertices), np.float32)
+        mesh.vertices.foreach_get("co", local)
+        corners = np.empty(3 * len(mesh.loop_triangles), np.int32)
+        mesh.loop_triangles.foreach_get("vertices", corners)
+        matrix = np.array(instance.matrix_world, np.float64)
+        world = local.reshape(-1, 3).astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
+        rows.append({"name": owner.name, "vertices": len(world), "triangles": len(corners) // 3})
+        points.append(world.astype("<f4").tobytes())
+        triangles.append(corners.astype("<i4").tobytes())
+        thing.to_mesh_clear()
+    return {"meshes": rows}, [b"".join(points), b"".join(triangles)]
 
 
 # --- tools ----------------------------------------------------------------------------------------------------------
@@ -562,7 +577,7 @@ def _set_fov(camera: bpy.types.Camera, fov_x_deg: float) -> None:
 
 def _world_box(thing: bpy.types.Object) -> tuple[Vector, Vector] | None:
     """World axis-aligned bounding box of what has geometry."""
-    if thing.type not in {"MESH", "CURVE", "SURFACE", "FONT", "META"}:
+    if thing.type not in GEOMETRY:
         return None
     corners = [thing.matrix_world @ Vector(corner) for corner in thing.bound_box]
     return (

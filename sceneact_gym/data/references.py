@@ -60,8 +60,6 @@ class ReferenceRenderer:
         scene = self._scene_key(case, settings, blender_version)
         views, moving = task.reference_views(case), task.reference_frames(case)
         frames: Sequence[int | None] = [None] * len(views) if moving is None else moving
-        if moving is not None:
-            scene += _motion_key(case)
         self._prepared = False
         pictures = []
         for view, frame in zip(views, frames, strict=True):
@@ -77,6 +75,7 @@ class ReferenceRenderer:
         digest = hashlib.sha256()
         for name in sorted(case.public.assets):
             digest.update(name.encode() + hashlib.sha256(case.public.assets[name]).digest())
+        digest.update(_truth_key(case))
         # The number of threads does not change pixels.
         look = [CACHE_VERSION, case.task, case.condition, replace(settings, threads=0).as_dict(), lighting.ROOM]
         digest.update(json.dumps([look, blender_version], sort_keys=True).encode())
@@ -101,14 +100,9 @@ class ReferenceRenderer:
         return data
 
     def _render(self, case: Case, task: Task, view: View, frame: int | None, settings: RenderSettings) -> bytes:
-        def build(session: BlenderSession) -> None:
-            task.build(session, case)
-            if frame is not None:
-                task.animate(session, case)
-
         if not self._prepared:
             # A render leaves the scene as it was: once is enough for all pictures of a case.
-            self.session.load(case.id, build)
+            self.session.load(case.id, lambda session: task.build_references(session, case))
             self._prepared = True
         picture = self.session.render(
             settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg, frame=frame
@@ -118,10 +112,10 @@ class ReferenceRenderer:
         return encode_png(picture)
 
 
-def _motion_key(case: Case) -> str:
-    """A hash of the truth, on which pictures of a motion depend besides the assets."""
+def _truth_key(case: Case) -> bytes:
+    """A hash of the truth, on which pictures depend besides the assets."""
     digest = hashlib.sha256()
     for name, value in sorted(case.truth.items()):
         array = isinstance(value, np.ndarray)
         digest.update(name.encode() + (value.tobytes() if array else json.dumps(value, sort_keys=True).encode()))
-    return digest.hexdigest()
+    return digest.digest()

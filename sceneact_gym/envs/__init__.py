@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import gymnasium as gym
 
-ENVS: dict[str, str] = {"SceneAct/Camera-v0": "sceneact_gym.envs.camera:CameraEnv"}
+ENVS: dict[str, str] = {
+    "SceneAct/Layout-v0": "sceneact_gym.envs.layout:LayoutEnv",
+    "SceneAct/LayoutMultiView-v0": "sceneact_gym.envs.layout:LayoutMultiViewEnv",
+    "SceneAct/Camera-v0": "sceneact_gym.envs.camera:CameraEnv",
+    "SceneAct/Reconstruction-v0": "sceneact_gym.envs.reconstruction:ReconstructionEnv",
+}
 """Registered ids and their entry points."""
 
 
@@ -12,5 +17,5 @@ def register_envs() -> None:
     """Registers all environments with Gymnasium; once is enough, twice does no harm."""
     for env_id, entry_point in ENVS.items():
         if env_id not in gym.registry:
-            name = entry_point.partition(":")[0].rpartition(".")[2]
+            name = env_id.partition("/")[2].partition("-")[0].lower()
             gym.register(env_id, entry_point=entry_point, vector_entry_point=f"sceneact_gym.envs.vector:{name}")

@@ -40,5 +40,8 @@ def _share_cores(render: RenderSettings | Mapping[str, Any] | None, num_envs: in
     return {"threads": threads, **(render or {})}
 
 
+# Entry points are attributes of a module, one per id, so that specifications can be written as JSON.
+layout = partial(make_vector, "SceneAct/Layout-v0")
+layoutmultiview = partial(make_vector, "SceneAct/LayoutMultiView-v0")
 camera = partial(make_vector, "SceneAct/Camera-v0")
-"""Entry points are attributes of a module, one per id, so that specifications can be written as JSON."""
+reconstruction = partial(make_vector, "SceneAct/Reconstruction-v0")

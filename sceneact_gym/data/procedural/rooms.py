@@ -101,6 +101,11 @@ def room_scene_glb(room: Room) -> bytes:
     return write_glb([*nodes, *room.shell])
 
 
+def furniture_glb(room: Room) -> bytes:
+    """The furniture in its place, without the shell."""
+    return write_glb([Node(thing.name, thing.parts, thing.location.tolist(), thing.yaw) for thing in room.objects])
+
+
 def canonical_glb(thing: RoomObject) -> bytes:
     """One object alone: centred at the origin, neutral yaw."""
     return write_glb([Node(thing.name, thing.parts)])

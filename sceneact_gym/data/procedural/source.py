@@ -7,20 +7,32 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sceneact_gym.cases import Case, Public
-from sceneact_gym.data.procedural.rooms import ROOM_SPLITS, generate_room, room_scene_glb
+from sceneact_gym.cases import Case, Public, View
+from sceneact_gym.data.procedural.rooms import (
+    FOV_X_DEG,
+    ROOM_SPLITS,
+    Room,
+    canonical_glb,
+    furniture_glb,
+    generate_room,
+    room_scene_glb,
+)
 from sceneact_gym.data.sources import CaseSource
 from sceneact_gym.errors import CaseNotFound
+from sceneact_gym.evaluators import layout
 
-FOV_X_DEG = 39.6
+
+def _camera_number(room: Room, split: str, index: int) -> int:
+    """Which camera is the single view of a case."""
+    # A stream of its own, so that the room does not depend on which camera is chosen, nor the other way round.
+    rng = np.random.default_rng([0xCA3E7A, list(ROOM_SPLITS).index(split), index])
+    return int(rng.integers(len(room.cameras)))
 
 
 def camera_case(case_id: str, split: str, index: int) -> Case:
     """A furnished room seen by one of its cameras."""
     room = generate_room(split, index)
-    # A stream of its own, so that the room does not depend on which camera is chosen, nor the other way round.
-    rng = np.random.default_rng([0xCA3E7A, list(ROOM_SPLITS).index(split), index])
-    truth = room.cameras[int(rng.integers(len(room.cameras)))]
+    truth = room.cameras[_camera_number(room, split, index)]
     return Case(
         id=case_id,
         task="camera",
@@ -33,8 +45,64 @@ def camera_case(case_id: str, split: str, index: int) -> Case:
     )
 
 
+def layout_case(case_id: str, split: str, index: int) -> Case:
+    """A room seen by one camera; its pieces alone, at the origin."""
+    return _layout("layout", case_id, split, index, views=1)
+
+
+def layout_multiview_case(case_id: str, split: str, index: int) -> Case:
+    """The same room seen by all its cameras."""
+    return _layout("layout_multiview", case_id, split, index, views=None)
+
+
+def _layout(task: str, case_id: str, split: str, index: int, views: int | None) -> Case:
+    room = generate_room(split, index)
+    world = [thing.world_vertices() for thing in room.objects]
+    initial = {thing.name: np.concatenate([part.vertices for part in thing.parts]) for thing in room.objects}
+    floor, object_floors = layout.do_nothing(initial, world)
+    return Case(
+        id=case_id,
+        task=task,
+        condition="multi" if views is None else "single",
+        split=split,
+        public=Public(
+            assets={f"{thing.name}.glb": canonical_glb(thing) for thing in room.objects},
+            views=_views(room, split, index)[:views],
+            data={"objects": [thing.name for thing in room.objects]},
+        ),
+        truth={
+            "scene.glb": np.frombuffer(furniture_glb(room), np.uint8),
+            "floor": floor,
+            "object_floors": list(object_floors),
+            "poses": [[*thing.location.tolist(), thing.yaw] for thing in room.objects],
+        },
+    )
+
+
+def reconstruction_case(case_id: str, split: str, index: int) -> Case:
+    """A room's furniture seen by all cameras; nothing is given."""
+    room = generate_room(split, index)
+    return Case(
+        id=case_id,
+        task="reconstruction",
+        split=split,
+        public=Public(views=_views(room, split, index), data={}),
+        truth={"scene.glb": np.frombuffer(furniture_glb(room), np.uint8)},
+    )
+
+
+def _views(room: Room, split: str, index: int) -> tuple[View, ...]:
+    """The room's cameras; the first one is the camera that the Camera task hides."""
+    first = _camera_number(room, split, index)
+    order = [first, *(number for number in range(len(room.cameras)) if number != first)]
+    return tuple(View(f"view_{i:02d}", room.cameras[number], FOV_X_DEG) for i, number in enumerate(order))
+
+
 BUILDERS: dict[str, tuple[Callable[[str, str, int], Case], dict[str, int | None]]] = {
+    "layout": (layout_case, ROOM_SPLITS),
+    "layout_multiview": (layout_multiview_case, ROOM_SPLITS),
     "camera": (camera_case, ROOM_SPLITS),
+    "reconstruction": (reconstruction_case, ROOM_SPLITS),
 }
 """Per task: what builds a case, and how many cases each split has (None: endless)."""
 
