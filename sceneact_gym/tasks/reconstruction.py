@@ -33,7 +33,7 @@ What is graded
 PROMPT = """\
 The attached pictures are, in this order, the views of the cameras {names}.
 They stand in your scene; their horizontal field of view is {fov:g} degrees. render_scene_view(camera="{first}") shows
-your scene as the first picture shows the room. Find out which pieces there are, how large they are and where they stand,
+your scene as the first picture shows the room. Find out which pieces there are, how large they are and where they are,
 build them part by part, compare renders with the pictures, improve, then submit."""
 
 
