@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 import struct
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from sceneact_gym.data.glb import Material, Node, Part, write_glb
 from sceneact_gym.data.procedural.shapes import box, cylinder, lathe
 from sceneact_gym.evaluators import gltf
+from tests.data.in_blender import ask
 
 RED = Material("red", (1.0, 0.0, 0.0))
 BLUE = Material("blue", (0.0, 0.0, 1.0))
@@ -53,3 +56,41 @@ def test_shapes_are_closed_and_face_outwards() -> None:
     for part in (cube, cylinder(1.0, 2.0, (0, 0, 0), RED)):
         edges = np.concatenate([part.faces[:, [0, 1]], part.faces[:, [1, 2]], part.faces[:, [2, 0]]])
         assert {tuple(edge) for edge in edges} == {tuple(edge[::-1]) for edge in edges}
+
+
+def test_shapes_stay_closed_when_they_are_thin_or_hollow() -> None:
+    bowl = lathe([(0, 0), (0.1, 0), (0.2, 0.3), (0.15, 0.3), (0.05, 0.1), (0, 0.1)], (1, 2, 3), RED)
+    for part in (bowl, box((0.4, 0.004, 0.8), (0, 0, 0), RED), cylinder(0.3, 0.5, (0, 0, 0), RED, top=0.1)):
+        corners = part.vertices[part.faces]
+        areas = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
+        assert volume(part) > 0 and areas.min() > 0
+        edges = np.concatenate([part.faces[:, [0, 1]], part.faces[:, [1, 2]], part.faces[:, [2, 0]]])
+        assert len({tuple(edge) for edge in edges}) == len(edges)
+
+
+def test_views_of_the_buffer_fit_their_accessors() -> None:
+    data = write_glb([Node("one", [box((1, 1, 1), (0, 0, 0), RED), cylinder(1, 1, (0, 0, 2), BLUE, segments=7)])])
+    assert struct.unpack_from("<4sII", data) == (b"glTF", 2, len(data))
+    document = json.loads(data[20 : 20 + struct.unpack_from("<I", data, 12)[0]])
+    for accessor in document["accessors"]:
+        view = document["bufferViews"][accessor["bufferView"]]
+        assert view["byteOffset"] % 4 == 0
+        assert view["byteLength"] == accessor["count"] * 4 * (3 if accessor["type"] == "VEC3" else 1)
+
+
+def test_blender_reads_it_back(tmp_path: Path) -> None:
+    first = Node("first", [box((1, 2, 3), (0, 0, 0), RED), cylinder(0.1, 1, (0, 0, 3), BLUE)], (1, 2, 3), 0.7)
+    child = Node("child", [box((0.2, 0.2, 0.2), (0, 0, 0), BLUE)], (0.5, 0, 1.5))
+    second = Node("second", [box((1, 1, 1), (0, 0, 0), RED)], (-4, 0, 0), math.pi / 2, [child])
+    found = ask(tmp_path, [(write_glb([first, second]), [])])[0]
+    things = found["things"]
+    assert sorted(things) == ["child", "first", "second"]
+    assert found["properties"] == []
+    assert things["child"]["parent"] == "second" and things["first"]["parent"] is None
+    assert things["child"]["location"] == pytest.approx([-4, 0.5, 1.5], abs=1e-5)
+    assert things["first"]["location"] == pytest.approx([1, 2, 3], abs=1e-5)
+    assert things["first"]["yaw"] == pytest.approx(0.7, abs=1e-5)
+    c, s = math.cos(0.7), math.sin(0.7)
+    points = np.concatenate([part.vertices for part in first.parts]) @ [[c, s, 0], [-s, c, 0], [0, 0, 1]] + [1, 2, 3]
+    assert things["first"]["low"] == pytest.approx(points.min(axis=0).tolist(), abs=1e-5)
+    assert things["first"]["high"] == pytest.approx(points.max(axis=0).tolist(), abs=1e-5)

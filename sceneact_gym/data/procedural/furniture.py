@@ -1,7 +1,8 @@
 """Parametric furniture: one function per kind, real sizes in metres, front towards -Y, standing on z = 0.
 
 Each function draws its proportions and picks its materials from a `Palette`; all geometry is closed solids, at least
-300 vertices per object. Pendant lamps hang down from z = 0.
+300 vertices per object. Pendant lamps hang down from z = 0. Solids that reach into each other never share a plane: path
+tracers draw such places as black patches.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def bed(rng: Rng, p: Palette) -> list[Part]:
     xs = (-width / 4, width / 4)
     return [
         *_legs(width, length, 0.12, 0.07, p.wood_dark),
-        box((width, length, 0.2), (0, 0, 0.12), p.wood),
+        box((width - 0.02, length - 0.01, 0.2), (0, 0, 0.12), p.wood),
         box((width, 0.08, head), (0, length / 2 - 0.04, 0), p.wood, 0.03),
         box((width - 0.08, length - 0.14, 0.2), (0, -0.03, 0.32), p.white, 0.05),
         box((width, 0.62 * length, 0.09), (0, -0.19 * length + 0.02, 0.47), p.fabric, 0.04),
@@ -178,7 +179,7 @@ def desk(rng: Rng, p: Palette) -> list[Part]:
 def chair(rng: Rng, p: Palette) -> list[Part]:
     """A dining chair with a slatted back; one sits facing -Y."""
     width, depth, seat, top = rng.uniform(0.42, 0.48), rng.uniform(0.42, 0.48), 0.45, rng.uniform(0.82, 0.95)
-    x, y = width / 2 - 0.02, depth / 2 - 0.02
+    x, y = width / 2 - 0.024, depth / 2 - 0.024
     return [
         *[box((0.04, 0.04, seat), (sx * x, -y, 0), p.wood) for sx in (-1, 1)],
         *[box((0.04, 0.04, top), (sx * x, y, 0), p.wood) for sx in (-1, 1)],
@@ -195,7 +196,7 @@ def dining_table(rng: Rng, p: Palette) -> list[Part]:
     return [
         *_legs(width, depth, height - 0.05, 0.08, p.wood_dark),
         box((width, depth, 0.05), (0, 0, height - 0.05), p.wood),
-        box((width - 0.2, 0.02, 0.08), (0, depth / 2 - 0.08, height - 0.13), p.wood_dark),
+        box((width - 0.2, 0.02, 0.08), (0, depth / 2 - 0.08, height - 0.125), p.wood_dark),
         box((0.35, depth - 0.06, 0.012), (0, 0, height), p.fabric_two, 0.004),
         lathe(bowl, (0.05, 0, height + 0.012), p.accent),
     ]
@@ -218,8 +219,8 @@ def _upholstered(rng: Rng, p: Palette, width: float, seats: int) -> list[Part]:
     w = inner / seats
     parts = [
         *_legs(width, depth, 0.12, 0.06, p.wood_dark),
-        box((width, depth, 0.2), (0, 0, 0.12), body, 0.03),
-        box((width, 0.2, back - 0.15), (0, depth / 2 - 0.1, 0.15), body, 0.06),
+        box((width - 0.02, depth - 0.02, 0.2), (0, 0, 0.12), body, 0.03),
+        box((width - 0.03, 0.2, back - 0.15), (0, depth / 2 - 0.105, 0.15), body, 0.06),
         *[box((0.18, depth, 0.44), (s * (width / 2 - 0.09), 0, 0.15), body, 0.05) for s in (-1, 1)],
     ]
     for i in range(seats):
@@ -252,7 +253,7 @@ def bookshelf(rng: Rng, p: Palette) -> list[Part]:
     colors = (p.accent, p.fabric, p.fabric_two, p.white, p.dark)
     parts = [
         *[box((0.03, depth, height), (s * (width / 2 - 0.015), 0, 0), p.wood) for s in (-1, 1)],
-        box((width - 0.04, 0.015, height), (0, depth / 2 - 0.008, 0), p.wood_dark, 0.004),
+        box((width - 0.04, 0.015, height - 0.01), (0, depth / 2 - 0.01, 0.005), p.wood_dark, 0.004),
         *[box((width - 0.05, depth - 0.02, 0.03), (0, 0, 0.03 + i * gap), p.wood) for i in range(shelves + 1)],
     ]
     for shelf in range(shelves):
@@ -307,13 +308,14 @@ def pendant_lamp(rng: Rng, p: Palette) -> list[Part]:
 
 
 def stool(rng: Rng, p: Palette) -> list[Part]:
-    """A round stool with four legs, two rungs and a cushion tied in front."""
+    """A round stool with four legs, two rungs, a cushion and a foot rest in front."""
     radius, height = rng.uniform(0.17, 0.21), rng.uniform(0.44, 0.62)
     return [
         *_legs(radius * 1.7, radius * 1.7, height - 0.05, 0.035, p.wood),
         cylinder(radius, 0.05, (0, 0, height - 0.05), p.wood, segments=32),
         cylinder(radius * 0.92, 0.04, (0, 0, height), p.fabric_two, top=radius * 0.8, segments=32),
         *[box((0.02, radius * 1.5, 0.025), (s * radius * 0.75, 0, 0.14), p.wood_dark) for s in (-1, 1)],
+        box((radius * 1.5, 0.03, 0.03), (0, -radius * 0.75, 0.22), p.metal),
     ]
 
 

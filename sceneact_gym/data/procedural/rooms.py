@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,10 @@ WALL_HEIGHT = 2.5
 WALL_COLORS = ("e9e2d3", "cfd8d2", "d8dfe8", "e7d6cc", "dcd7e4", "efe9df")
 ACCENT_WALLS = ("9fb3a4", "b7c4d6", "d9b99b", "c3b1c9", "b4a58f", "8fa9b8")
 FLOORS = ("a67c52", "c8a679", "8d6b4b", "9a9186", "7b6a58")
-SEEN_CELLS = 30
-"""Cells of a 48 x 48 picture that an object must own to count as seen (1.3 % of the picture)."""
+SEEN_SHARE = 0.015
+"""Part of the picture that an object must own to count as seen."""
+NEAREST = 0.8
+"""Metres that must be free before a camera."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class RoomObject:
     location: Array
     yaw: float
 
-    @property
+    @cached_property
     def half_size(self) -> Array:
         """(3,) half extents of the mesh before its turn."""
         return np.max([np.abs(part.vertices).max(axis=0) for part in self.parts], axis=0)
@@ -154,7 +157,7 @@ class _Builder:
         height = float(thing.half_size[2]) if z is None else z
         placed = RoomObject("", thing.kind, thing.parts, np.array([x, y, height]), _wrapped(yaw))
         limit = np.array(self.size) / 2 - 0.02
-        if (np.abs(placed.corners()) > limit).any() or any(_overlap(placed, other) for other in self.objects):
+        if (np.abs(placed.corners()) > limit).any() or any(_collide(placed, other) for other in self.objects):
             return False
         self.objects.append(placed)
         return True
@@ -171,9 +174,7 @@ class _Builder:
     def somewhere_at_wall(self, kind: str) -> bool:
         """Against any free stretch of wall."""
         thing = self.make(kind)
-        return any(
-            self.at_wall(thing, int(self.rng.integers(4)), float(self.rng.uniform(-1, 1))) for _ in range(30)
-        )
+        return any(self.at_wall(thing, int(self.rng.integers(4)), float(self.rng.uniform(-1, 1))) for _ in range(30))
 
     def somewhere_free(self, kind: str) -> bool:
         """Anywhere inside, turned by chance."""
@@ -186,6 +187,18 @@ class _Builder:
         """At a place in the frame of another piece; `x`, `y` are of the new piece's centre."""
         place = _turn(to.yaw) @ np.array([x, y, 0]) + to.location
         return self.put(self.make(kind), place[0], place[1], to.yaw + yaw)
+
+    def chair_at(self, table: RoomObject, x: float, side: int) -> bool:
+        """A chair that faces a table from its -Y (`side` -1) or +Y side (1), pushed in as far as chance wants."""
+        chair = self.make("chair")
+        for _ in range(10):
+            y = float(table.half_size[1] + chair.half_size[1] + self.rng.uniform(-0.22, 0.05))
+            # A chair looks towards -Y of its own frame: the one on the -Y side has to turn around.
+            yaw = float(self.rng.uniform(-0.2, 0.2)) + (0 if side > 0 else math.pi)
+            place = _turn(table.yaw) @ np.array([x, side * y, 0]) + table.location
+            if self.put(chair, place[0], place[1], table.yaw + yaw):
+                return True
+        return False
 
     def hang_over(self, to: RoomObject) -> bool:
         """A pendant lamp over another piece."""
@@ -220,7 +233,7 @@ def _living(b: _Builder) -> bool:
     b.at_wall(bench, (wall + 2) % 4, float(b.rng.uniform(-0.4, 0.4)))
     if b.rng.random() < 0.7:
         side = 1 if b.rng.random() < 0.5 else -1
-        b.relative("armchair", sofa, side * (sofa.half_size[0] + 0.1), -1.6, side * math.pi / 2)
+        b.relative("armchair", sofa, side * (sofa.half_size[0] + 0.1), -1.6, -side * math.pi / 2)
     for kind in b.rng.choice(["bookshelf", "floor_lamp", "plant", "stool", "dresser"], 2, replace=False):
         b.somewhere_at_wall(str(kind))
     return len(b.objects) >= 3
@@ -231,11 +244,10 @@ def _dining(b: _Builder) -> bool:
     if not b.put(b.make("dining_table"), x, y, math.pi / 2 * int(b.rng.integers(2))):
         return False
     table = b.objects[0]
-    spots = [(-0.38, -1), (0.38, -1), (-0.38, 1), (0.38, 1)]
+    apart = float(table.half_size[0]) - 0.38
+    spots = [(-apart, -1), (apart, -1), (-apart, 1), (apart, 1)]
     for index in b.rng.permutation(4)[: int(b.rng.integers(2, 5))]:
-        sx, side = spots[int(index)]
-        # A chair looks towards -Y of its own frame: the one on the -Y side has to turn around.
-        b.relative("chair", table, sx, side * (table.half_size[1] + 0.29), 0 if side > 0 else math.pi)
+        b.chair_at(table, *spots[int(index)])
     if b.rng.random() < 0.75:
         b.hang_over(table)
     b.somewhere_at_wall(str(b.rng.choice(["dresser", "bookshelf"])))
@@ -248,7 +260,7 @@ def _study(b: _Builder) -> bool:
     if not b.at_wall(b.make("desk"), int(b.rng.integers(4)), float(b.rng.uniform(-0.6, 0.6))):
         return False
     desk = b.objects[0]
-    b.relative("chair", desk, -0.15, -desk.half_size[1] - 0.3, math.pi)
+    b.chair_at(desk, -0.15, -1)
     b.somewhere_at_wall("bookshelf")
     for kind in b.rng.choice(["armchair", "floor_lamp", "plant", "dresser"], 2, replace=False):
         b.somewhere_at_wall(str(kind))
@@ -288,12 +300,14 @@ def _shell(
     glass = Material("glass", linear("bfe0f2"), 0.2, emission=(0.25, 0.35, 0.42))
     floor = pick("floor", FLOORS)
     x, y = size
-    nodes = [Node("room_floor", [box((x + 0.2, y + 0.2, 0.1), (0, 0, -0.1), floor, 0.004)])]
+    nodes = [Node("room_floor", [box((x + 0.16, y + 0.16, 0.1), (0, 0, -0.1), floor, 0.004)])]
     special = int(rng.integers(4))
     for wall in range(4):
         length, distance = (x, y) if wall % 2 == 0 else (y, x)
         at = distance / 2
-        parts = [box((length, 0.1, WALL_HEIGHT), (0, at + 0.05, 0), accent if wall == special else plain, 0.004)]
+        # A little longer and deeper than the floor, so that no light comes in where walls and floor meet.
+        size3 = (length + 0.04, 0.1, WALL_HEIGHT + 0.05)
+        parts = [box(size3, (0, at + 0.05, -0.05), accent if wall == special else plain, 0.004)]
         along = _free_stretch(rng, wall, length, at, objects)
         # Decoration stands 2 cm out of the wall, less than the gap that furniture keeps.
         if wall == (special + 1) % 4:
@@ -332,39 +346,53 @@ def _cameras(
     rng: np.random.Generator, size: tuple[float, float], objects: tuple[RoomObject, ...]
 ) -> tuple[Array, ...] | None:
     """Cameras near the walls all around, at furniture height, that look level across the room at its furniture."""
-    points = [_surface_points(rng, thing) for thing in objects]
-    middle = np.mean([thing.location[:2] for thing in objects], axis=0)
+    points = np.concatenate([_surface_points(rng, thing) for thing in objects])
+    owners = np.repeat(np.arange(len(objects)), len(points) // len(objects))
+    places = np.array([thing.location[:2] for thing in objects])
+    solids = [_solids(thing) for thing in objects]
     half = np.array(size) / 2 - 0.18
-    cameras: list[Array] = []
-    for sector in range(CAMERA_COUNT):
-        for attempt in range(60):
-            # After some tries anywhere: a sector may be full of furniture.
-            spread = 0.5 if attempt < 30 else CAMERA_COUNT / 2
+
+    def choose(sector: int, tries: int, spread: float) -> Array | None:
+        """The best of some views from about the same place that passes the exact test."""
+        found = []
+        for _ in range(tries):
             angle = 2 * math.pi * (sector + rng.uniform(-spread, spread)) / CAMERA_COUNT
             out = np.array([math.cos(angle), math.sin(angle)])
             place = np.array([*(out * np.min(half / np.maximum(np.abs(out), 1e-9))), rng.uniform(0.95, 1.65)])
-            aim = np.array([*(middle * 0.7 + rng.uniform(-0.6, 0.6, 2)), 0.0])
-            aim[2] = place[2] - math.hypot(*(aim - place)[:2]) * math.tan(rng.uniform(0.02, 0.17))
-            pose = look_at(place, aim)
-            if not _inside_any(place, objects) and _sees_enough(pose, points):
-                cameras.append(pose)
-                break
-        else:
+            # Furniture that is far away fits into the picture: aim between two pieces, at the far one rather.
+            pair = places[rng.choice(len(objects), 2, replace=False)]
+            far = np.linalg.norm(pair - place[:2], axis=1)
+            aim = np.array([*(far @ pair / far.sum() + rng.uniform(-0.3, 0.3, 2)), 0.0])
+            aim[2] = place[2] - math.hypot(*(aim - place)[:2]) * math.tan(rng.uniform(0.02, 0.2))
+            if not _inside_any(place, objects):
+                pose = look_at(place, aim)
+                found.append((_value(pose, points, owners), pose))
+        found.sort(key=lambda row: -row[0])
+        return next((pose for value, pose in found if value > 0 and _sees_enough(pose, solids)), None)
+
+    cameras = []
+    for sector in range(CAMERA_COUNT):
+        # A sector may be full of furniture: then from farther and farther away.
+        views = (choose(sector, 12, spread) for spread in (0.8, 1.6, 2.4, CAMERA_COUNT / 2, CAMERA_COUNT / 2))
+        camera = next((view for view in views if view is not None), None)
+        if camera is None:
             return None
+        cameras.append(camera)
     return tuple(cameras)
 
 
 def look_at(place: Array, target: Array) -> Array:
     """(4, 4) camera pose at `place` that looks at `target`, Z up."""
     back = (place - target) / np.linalg.norm(place - target)
-    right = np.cross([0.0, 0.0, 1.0], back)
-    right /= np.linalg.norm(right)
+    length = math.hypot(back[0], back[1])
+    right = np.array([-back[1] / length, back[0] / length, 0.0])
+    up = np.array([-back[2] * right[1], back[2] * right[0], length])
     pose = np.eye(4)
-    pose[:3, 0], pose[:3, 1], pose[:3, 2], pose[:3, 3] = right, np.cross(back, right), back, place
+    pose[:3] = np.stack([right, up, back, place], axis=1)
     return pose
 
 
-def _surface_points(rng: np.random.Generator, thing: RoomObject, count: int = 3000) -> Array:
+def _surface_points(rng: np.random.Generator, thing: RoomObject, count: int = 500) -> Array:
     """(N, 3) world points all over an object, uniform by area."""
     corners = np.concatenate([part.vertices[part.faces] for part in thing.parts])
     areas = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
@@ -375,26 +403,55 @@ def _surface_points(rng: np.random.Generator, thing: RoomObject, count: int = 30
     return local @ _turn(thing.yaw).T + thing.location
 
 
-def _sees_enough(pose: Array, points: list[Array], cells: int = 48) -> bool:
-    """Whether at least two objects own enough of a coarse picture, and none fills most of it."""
+def _value(pose: Array, points: Array, owners: NDArray[np.int64], cells: int = 20) -> float:
+    """How much a view shows, about: the more objects and the more of each, the better; 0 for a view that will not do.
+
+    Args:
+        pose: (4, 4) of the camera.
+        points: (N, 3) on the surfaces of all objects, as many on each.
+        owners: (N,) number of the object that a point is of.
+        cells: per side of the z-buffer.
+    """
     focal = cells / 2 / math.tan(math.radians(FOV_X_DEG / 2))
-    depth = np.full(cells * cells, np.inf)
-    owner = np.full(cells * cells, -1)
-    for number, cloud in enumerate(points):
-        local = (cloud - pose[:3, 3]) @ pose[:3, :3]
-        local = local[local[:, 2] < -0.05]
-        column = np.floor(cells / 2 + focal * local[:, 0] / -local[:, 2]).astype(int)
-        row = np.floor(cells / 2 - focal * local[:, 1] / -local[:, 2]).astype(int)
-        inside = (column >= 0) & (column < cells) & (row >= 0) & (row < cells)
-        cell, far = row[inside] * cells + column[inside], -local[inside, 2]
-        nearest = np.full(cells * cells, np.inf)
-        np.minimum.at(nearest, cell, far)
-        closer = nearest < depth
-        depth[closer], owner[closer] = nearest[closer], number
-    if np.isfinite(depth).any() and depth.min() < 0.6:
-        return False
-    counts = np.bincount(owner[owner >= 0], minlength=len(points))
-    return int((counts >= SEEN_CELLS).sum()) >= 2 and counts.max() < 0.6 * cells * cells
+    local = (points - pose[:3, 3]) @ pose[:3, :3]
+    depth = np.maximum(-local[:, 2], 0.01)
+    column = np.floor(cells / 2 + focal * local[:, 0] / depth).astype(int)
+    row = np.floor(cells / 2 - focal * local[:, 1] / depth).astype(int)
+    inside = (local[:, 2] < -0.05) & (column >= 0) & (column < cells) & (row >= 0) & (row < cells)
+    count = int(owners[-1]) + 1
+    whole = np.bincount(owners[inside], minlength=count) * count / len(points)
+    cell, number, far = (row * cells + column)[inside], owners[inside], depth[inside]
+    if not len(far) or far.min() < NEAREST:
+        return 0.0
+    order = np.argsort(-far, kind="stable")
+    front = np.full(cells * cells, count)
+    front[cell[order]] = number[order]
+    shares = np.bincount(front, minlength=count + 1)[:count] / cells**2
+    return float((np.minimum(shares, 0.1) * (0.3 + whole)).sum())
+
+
+def _sees_enough(pose: Array, solids: list[_Solids], cells: int = 24) -> bool:
+    """Whether at least two objects are seen well, none fills the picture and nothing is close: by casting rays."""
+    steps = ((np.arange(cells) + 0.5) / cells * 2 - 1) * math.tan(math.radians(FOV_X_DEG / 2))
+    x, y = np.meshgrid(steps, -steps)
+    rays = np.stack([x.ravel(), y.ravel(), np.full(cells * cells, -1.0)], axis=1) @ pose[:3, :3].T
+    distances = np.stack([_ray_distances(pose[:3, 3], rays, thing) for thing in solids])
+    hit = np.isfinite(distances).any(axis=0)
+    shares = np.bincount(distances.argmin(axis=0)[hit], minlength=len(solids)) / cells**2
+    return bool((shares >= SEEN_SHARE).sum() >= 2 and shares.max() <= 0.5 and distances.min() >= NEAREST)
+
+
+def _ray_distances(origin: Array, rays: Array, thing: _Solids) -> Array:
+    """(N,) where rays enter one of an object's solids, each taken as its box; infinite where none."""
+    start, along = (origin - thing.location) @ thing.turn, rays @ thing.turn
+    along = np.where(np.abs(along) < 1e-12, 1e-12, along)
+    enter, leave = np.full((2, len(rays), len(thing.low)), [[[-np.inf]], [[np.inf]]])
+    for axis in range(3):
+        one = (thing.low[:, axis] - start[axis]) / along[:, axis, None]
+        two = (thing.high[:, axis] - start[axis]) / along[:, axis, None]
+        enter = np.maximum(enter, np.minimum(one, two))
+        leave = np.minimum(leave, np.maximum(one, two))
+    return np.where((leave >= enter) & (leave > 0), enter, np.inf).min(axis=1)
 
 
 def _inside_any(place: Array, objects: tuple[RoomObject, ...], margin: float = 0.25) -> bool:
@@ -417,6 +474,48 @@ def _turn(yaw: float) -> Array:
 def _wrapped(yaw: float) -> float:
     """The same angle in [-pi, pi)."""
     return float((yaw + math.pi) % (2 * math.pi) - math.pi)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solids:
+    """The bounding boxes of an object's parts, in the object's own frame.
+
+    Attributes:
+        low: (P, 3) lower corners.
+        high: (P, 3) upper corners.
+        location: world position of the object's frame.
+        turn: (3, 3) rotation of the object's frame.
+    """
+
+    low: Array
+    high: Array
+    location: Array
+    turn: Array
+
+
+def _solids(thing: RoomObject) -> _Solids:
+    low = np.array([part.vertices.min(axis=0) for part in thing.parts])
+    high = np.array([part.vertices.max(axis=0) for part in thing.parts])
+    return _Solids(low, high, thing.location, _turn(thing.yaw))
+
+
+def _collide(first: RoomObject, second: RoomObject) -> bool:
+    """Whether two pieces may not stand like this: a chair may reach under a table, all others need free floor."""
+    if not _overlap(first, second):
+        return False
+    if {"chair"} < {first.kind, second.kind} <= {"chair", "dining_table", "desk"}:
+        return any(_overlap(a, b, 0.015) for a in _pieces(first) for b in _pieces(second))
+    return True
+
+
+def _pieces(thing: RoomObject) -> list[RoomObject]:
+    """Each part alone, centred on its own bounding box as `_overlap` expects it."""
+    pieces = []
+    for part in thing.parts:
+        centre = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
+        place = thing.location + _turn(thing.yaw) @ centre
+        pieces.append(RoomObject("", thing.kind, (part.moved(-centre),), place, thing.yaw))
+    return pieces
 
 
 def _overlap(first: RoomObject, second: RoomObject, margin: float = 0.03) -> bool:

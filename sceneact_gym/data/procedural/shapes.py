@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +42,7 @@ def cylinder(
     return lathe([(0, 0), (radius, 0), (other, height), (0, height)], at, material, segments)
 
 
-def lathe(
-    profile: Sequence[tuple[float, float]], at: Sequence[float], material: Material, segments: int = 20
-) -> Part:
+def lathe(profile: Sequence[tuple[float, float]], at: Sequence[float], material: Material, segments: int = 20) -> Part:
     """A profile of (radius, height) points from bottom to top, turned about Z; it begins and ends on the axis."""
     angles = np.arange(segments) * 2 * np.pi / segments
     rings = [
@@ -64,6 +63,7 @@ def lathe(
     return Part(vertices + np.asarray(at, float), np.concatenate(faces), material)
 
 
+@cache
 def _cube_grid() -> tuple[Array, NDArray[np.int64]]:
     """The surface of a 4 x 4 x 4 grid with the coordinates -2, -1, 1, 2, and its triangles facing outwards."""
     values = np.array([-2.0, -1.0, 1.0, 2.0])
@@ -83,4 +83,6 @@ def _cube_grid() -> tuple[Array, NDArray[np.int64]]:
                         corners.reverse()
                     triangles += [corners[:3], [corners[0], corners[2], corners[3]]]
     points = np.array([[values[k] for k in key] for key in numbers])
-    return points, np.array(triangles)
+    faces = np.array(triangles)
+    faces.setflags(write=False)  # All boxes share them.
+    return points, faces
