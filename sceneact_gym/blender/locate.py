@@ -40,8 +40,9 @@ class Blender:
     def command(self, worker: Path, arguments: list[str]) -> list[str]:
         """The command that runs the worker's file inside this Blender."""
         if self.kind == "module":
-            # -I: neither the environment nor the current folder may put a module in the worker's way.
-            return [str(self.path), "-I", "-B", "-X", "utf8", str(worker), "--", *arguments]
+            # Neither the user's site nor the current folder may put a module in the worker's way. Not -I, which would
+            # also ignore PYTHONHASHSEED: the worker's environment is clean, and its sets must not be ordered by chance.
+            return [str(self.path), "-s", "-P", "-B", "-X", "utf8", str(worker), "--", *arguments]
         return [
             *[str(self.path), "--background", "--factory-startup", "--offline-mode", "--python-exit-code", "1"],
             *["--python", str(worker), "--", *arguments],
