@@ -70,11 +70,16 @@ class CameraSearchAgent(Agent):
         self.asked = []
 
     def _distance(self, picture: NDArray[np.uint8]) -> float:
-        """Smaller is more alike: blurred pictures have a wide basin, finer ones a sharp bottom."""
-        coarse, fine = (
-            float(np.abs(_features(picture, len(reference)) - reference).mean()) for reference in self.references
-        )
-        return coarse + 0.5 * fine
+        """Smaller is more alike: blurred pictures have a wide basin, finer ones a sharp bottom.
+
+        Differences of colour alone would prefer a bare wall to the right furniture at a slightly wrong place, so that
+        correlation counts as well: a bare wall correlates with nothing.
+        """
+        total = 0.0
+        for reference in self.references:
+            seen = _features(picture, len(reference))
+            total += float(np.abs(seen - reference).mean()) + 0.5 * (1.0 - _correlation(seen, reference))
+        return total
 
     def _coarse(self, scene_info: str) -> None:
         """Poses over the room, level, that look at its furniture from different sides."""
@@ -140,6 +145,13 @@ class CameraSearchAgent(Agent):
 def _features(picture: NDArray[np.uint8], size: int) -> Array:
     """(size, size, 3) colours in [0, 1], averaged over areas."""
     return np.asarray(Image.fromarray(picture).resize((size, size), Image.Resampling.BOX), float) / 255.0
+
+
+def _correlation(first: Array, second: Array) -> float:
+    """Of two pictures' deviations from their mean colours, in [-1, 1]; 0 if one of them is even."""
+    a, b = (picture - picture.mean(axis=(0, 1)) for picture in (first, second))
+    norm = math.sqrt(float((a * a).sum()) * float((b * b).sum()))
+    return float((a * b).sum()) / norm if norm > 1e-6 else 0.0
 
 
 def _view(pose: Array) -> dict[str, list[float]]:
