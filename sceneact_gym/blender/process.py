@@ -204,7 +204,10 @@ class WorkerProcess:
     def _exchange(self, request: bytes, end: float, deadline: float) -> tuple[dict[str, Any], list[bytes]]:
         """Writes the request and reads the answer in one loop, so that neither side can block the other."""
         unsent = memoryview(request)
-        self._selector.register(self._requests, selectors.EVENT_WRITE)
+        # A small request fits into the pipe at once; only what is left has to wait for room.
+        unsent = unsent[self._write(unsent) :]
+        if unsent:
+            self._selector.register(self._requests, selectors.EVENT_WRITE)
         received = bytearray()
         needed = HEADER.size
         lengths: tuple[int, int] | None = None
