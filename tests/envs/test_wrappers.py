@@ -245,7 +245,8 @@ def test_the_render_shows_the_new_pose(env: gym.Env[Any, Any]) -> None:
     env.reset(seed=0)
     observation, _, _, _, info = env.step(np.array([0, 0, 0, 1, 0], np.float32))
     again = env.unwrapped.episode.session.render(  # type: ignore[attr-defined]
-        env.unwrapped.episode.render_settings, matrix=pose([0, 0, 1.5], 15).tolist()  # type: ignore[attr-defined]
+        env.unwrapped.episode.render_settings,
+        matrix=pose([0, 0, 1.5], 15).tolist(),  # type: ignore[attr-defined]
     )
     assert np.abs(again.astype(int) - observation[:, 32:]).mean() < 1
     env.reset(seed=0)
