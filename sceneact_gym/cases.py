@@ -7,6 +7,7 @@ evaluators and the trusted renderer of references read `truth`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,6 +83,16 @@ class Case:
     truth: Mapping[str, Any] = field(repr=False)
     condition: str = ""
     split: str = ""
+
+    def __post_init__(self) -> None:
+        """Checks the names that become files.
+
+        Raises:
+            ValueError: the id or an asset's name is not letters, digits, dot, dash and underscore.
+        """
+        for name in (self.id, *self.public.assets):
+            if not re.fullmatch(r"\w[\w.-]{0,199}", name, re.ASCII):
+                raise ValueError(f"{name!r} cannot name a case or an asset: use letters, digits, '.', '-' and '_'")
 
     def with_references(self, references: tuple[bytes, ...]) -> Case:
         """The same case with its reference pictures."""

@@ -6,6 +6,6 @@ from typing import Any
 
 ROOM: dict[str, Any] = {
     "world_color": [1.0, 1.0, 1.0],
-    "world_strength": 0.6,
-    "suns": [{"energy": 2.0, "rotation_deg": [35.0, 15.0, 30.0], "angle_deg": 6.0}],
+    "world_strength": 1.0,
+    "suns": [{"energy": 2.5, "rotation_deg": [35.0, 15.0, 30.0], "angle_deg": 6.0}],
 }
