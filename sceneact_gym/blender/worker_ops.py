@@ -45,6 +45,8 @@ OPERATIONS = (
 )
 
 AGENT_FILE = "<agent code>"
+FOLDER = os.getcwd()
+"""The only folder that can be written; agent code may change the current one."""
 GEOMETRY = {"MESH", "CURVE", "SURFACE", "FONT", "META"}
 ELEMENT_LIMIT = 20_000_000
 ENGINES = {
@@ -120,7 +122,7 @@ def import_glb(data: bytes, rename: str = "") -> list[str]:
     if data[:4] != b"glTF":
         raise Refused("the data is not a binary glTF file (.glb)")
     before = set(bpy.data.objects)
-    path = os.path.join(os.getcwd(), "import.glb")
+    path = os.path.join(FOLDER, "import.glb")
     with open(path, "wb") as file:
         file.write(data)
     try:
@@ -424,7 +426,7 @@ def render(
         raise Refused("the scene has no active camera: name one, or give a matrix, or a location and a look_at")
     else:
         pose = None
-    path = os.path.join(os.getcwd(), "render.png")
+    path = os.path.join(FOLDER, "render.png")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     with contextlib.ExitStack() as undo:
