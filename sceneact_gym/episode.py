@@ -163,6 +163,7 @@ class EpisodeHost:
         self.session = BlenderSession(settings)
         self._trusted = ReferenceRenderer(settings)
         self._count = 0
+        self._trace: Trace | None = None
 
     def begin(self, case_id: str) -> Episode:
         """Begins an episode on a case.
@@ -174,6 +175,7 @@ class EpisodeHost:
             InfraError: Blender failed to prepare the scene.
         """
         case = self.source.load(case_id)
+        self._end_trace()
         self.session.start()
         size = self.config.reference_size
         look = replace(self.render_settings, width=size, height=size)
@@ -183,7 +185,8 @@ class EpisodeHost:
         folder = None
         if self.config.record_dir is not None:
             folder = Path(self.config.record_dir) / f"{self._count:04d}-{case.id}"
-        return Episode(self, case, Trace(folder))
+        self._trace = Trace(folder)
+        return Episode(self, case, self._trace)
 
     @property
     def render_settings(self) -> RenderSettings:
@@ -212,8 +215,14 @@ class EpisodeHost:
 
     def close(self) -> None:
         """Ends the Blenders; safe to call twice."""
+        self._end_trace()
         self.session.close()
         self._trusted.close()
+
+    def _end_trace(self) -> None:
+        """Closes the record of an episode that was left unfinished."""
+        if self._trace is not None:
+            self._trace.close()
 
 
 class Episode:

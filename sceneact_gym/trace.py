@@ -61,7 +61,8 @@ class Trace:
 
 def read_trace(folder: Path) -> Iterator[dict[str, Any]]:
     """The events of an episode's folder, in order; a last line that was cut off is left out."""
-    with (folder / "trace.jsonl").open(encoding="utf-8") as file:
+    # replace: a line may have been cut off inside a character.
+    with (folder / "trace.jsonl").open(encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 yield json.loads(line)
