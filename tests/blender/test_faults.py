@@ -196,6 +196,7 @@ HARMLESS = {
     "endless recursion": ("def f(): f()\nf()", "RecursionError"),
     "not Python": ("x = (", "SyntaxError"),
     "writing elsewhere": ("open('/dev/shm/outside', 'w')", "PermissionError"),
+    "leaving its folder": ("import os; os.chdir('/')", None),
     "quitting Blender": ("bpy.ops.wm.quit_blender()", None),
     "own files deleted": ("import glob, os; [os.unlink(f) for f in glob.glob('*') if os.path.isfile(f)]", None),
     "snapshot replaced": ("open('snapshot.blend', 'wb').write(b'junk' * 1000)", None),
