@@ -114,9 +114,11 @@ class WorkerProcess:
                 cwd=folder,
                 start_new_session=True,
             ).result()
-        except BaseException:
+        except BaseException as problem:
             for fd in (self._requests, self._answers, self._output):
                 os.close(fd)
+            if isinstance(problem, OSError):  # No memory or no process left.
+                raise WorkerFault("died", f"its process could not be started ({problem.strerror})") from problem
             raise
         finally:
             for fd in ends:
