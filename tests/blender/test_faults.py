@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -22,6 +23,7 @@ import sceneact_gym.blender.session as session_module
 from sceneact_gym.blender import process
 from sceneact_gym.blender.locate import Blender
 from sceneact_gym.blender.process import OperationError, WorkerFault, WorkerProcess
+from sceneact_gym.errors import InfraError
 
 DEADLINE = 2.0
 """Of one call here; an endless loop takes all of it."""
@@ -400,6 +402,21 @@ def test_without_blender_there_is_no_score(world: World, ending: str) -> None:
     assert reward == 0 and truncated and not terminated
     with pytest.raises(gym.error.ResetNeeded):
         world.env.step([])
+    world.reset()
+    world.check(*world.work())
+
+
+def test_a_machine_without_processes_is_no_fault_of_the_agents(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    world.reset()
+    with monkeypatch.context() as patch:
+        patch.setattr(process.subprocess, "Popen", full)
+        *_, truncated, info = world.env.step(code("import os; os._exit(1)"))
+        assert truncated and info["status"] == "infra_error" and "could not be started" in info["reason"]
+        with pytest.raises(InfraError, match="could not be started"):
+            world.reset()
     world.reset()
     world.check(*world.work())
 

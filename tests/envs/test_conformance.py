@@ -412,6 +412,32 @@ def test_a_killed_script_leaves_nothing_behind(busy: str) -> None:
 
 
 @linux
+def test_killed_vector_environments_leave_no_process_behind() -> None:
+    script = f"""
+        import time
+        import gymnasium as gym, sceneact_gym
+        envs = gym.make_vec({CAMERA!r}, num_envs=2, **{SMALL!r})
+        envs.reset(seed=[1, 1])
+        print("ready", flush=True)
+        time.sleep(600)
+    """
+    user = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert user.stdout is not None and user.stdout.readline() == "ready\n"
+    started = descendants(user.pid)
+    assert len(started) >= 4  # Two environments, two Blenders.
+    user.kill()
+    user.wait()
+    user.stdout.close()
+    wait_until(lambda: not any(map(running, started)))
+
+
+@linux
 def test_close_ends_blender_and_removes_its_files() -> None:
     before = descendants(os.getpid())
     env = gym.make(CAMERA, **SMALL)
