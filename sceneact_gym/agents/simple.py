@@ -8,6 +8,7 @@ import numpy as np
 
 from sceneact_gym.agents.base import Agent, Info
 from sceneact_gym.evaluators import gltf
+from sceneact_gym.tasks.articulated import motion_code
 
 
 class NoopAgent(Agent):
@@ -60,6 +61,10 @@ def _layout(truth: Any) -> list[dict[str, Any]]:
     return [{"name": "execute_blender_code", "arguments": {"code": "\n".join(lines)}}]
 
 
+def _articulated(truth: Any) -> list[dict[str, Any]]:
+    return [{"name": "execute_blender_code", "arguments": {"code": motion_code(truth)}}]
+
+
 def _reconstruction(truth: Any) -> list[dict[str, Any]]:
     calls = []
     for mesh in gltf.load(truth["scene.glb"].tobytes()).world_meshes():
@@ -76,6 +81,7 @@ ORACLES = {
     "camera": _camera,
     "layout": _layout,
     "layout_multiview": _layout,
+    "articulated": _articulated,
     "reconstruction": _reconstruction,
 }
 """Per task: from the truth to the calls that rebuild it."""

@@ -42,6 +42,7 @@ OPERATIONS = (
     "set_object_pose",
     "set_keyframes",
     "evaluated_meshes",
+    "animated_vertices",
 )
 
 AGENT_FILE = "<agent code>"
@@ -259,6 +260,43 @@ def evaluated_meshes(prefix: str = "") -> tuple[dict, list[bytes]]:
         thing.to_mesh_clear()
     return {"meshes": rows}, [b"".join(points), b"".join(triangles)]
 
+
+def animated_vertices(names: list[str], frames: list[int], limit: int) -> tuple[dict, list[bytes]]:
+    """World vertices of meshes in several frames, modifiers applied; the scene's current frame is put back.
+
+    Args:
+        names: the meshes, in the order in which their vertices come.
+        frames: 1-based.
+        limit: vertices per frame that are not exceeded.
+
+    Returns:
+        `vertices`: their number per frame; then all of them as float32 xyz, one frame after the other.
+    """
+    _object_mode()
+    scene = _scene()
+    counts, points = [], []
+    with contextlib.ExitStack() as undo:
+        undo.callback(scene.frame_set, scene.frame_current)
+        for frame in frames:
+            scene.frame_set(frame)
+            graph = bpy.context.evaluated_depsgraph_get()
+            total = 0
+            for name in names:
+                thing = _object(name).evaluated_get(graph)
+                if thing.type != "MESH":
+                    raise Refused(f"{name!r} is no mesh any more")
+                mesh = thing.to_mesh()
+                total += len(mesh.vertices)
+                if total > limit:
+                    raise Refused(f"the meshes have more than {limit} vertices in frame {frame}")
+                local = np.empty(3 * len(mesh.vertices), np.float32)
+                mesh.vertices.foreach_get("co", local)
+                thing.to_mesh_clear()
+                matrix = np.array(thing.matrix_world, np.float64)
+                world = local.reshape(-1, 3).astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
+                points.append(world.astype("<f4").tobytes())
+            counts.append(total)
+    return {"vertices": counts}, [b"".join(points)]
 
 # --- tools ----------------------------------------------------------------------------------------------------------
 

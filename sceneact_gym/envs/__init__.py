@@ -8,6 +8,7 @@ ENVS: dict[str, str] = {
     "SceneAct/Layout-v0": "sceneact_gym.envs.layout:LayoutEnv",
     "SceneAct/LayoutMultiView-v0": "sceneact_gym.envs.layout:LayoutMultiViewEnv",
     "SceneAct/Camera-v0": "sceneact_gym.envs.camera:CameraEnv",
+    "SceneAct/Articulated-v0": "sceneact_gym.envs.articulated:ArticulatedEnv",
     "SceneAct/Reconstruction-v0": "sceneact_gym.envs.reconstruction:ReconstructionEnv",
 }
 """Registered ids and their entry points."""

@@ -44,4 +44,5 @@ def _share_cores(render: RenderSettings | Mapping[str, Any] | None, num_envs: in
 layout = partial(make_vector, "SceneAct/Layout-v0")
 layoutmultiview = partial(make_vector, "SceneAct/LayoutMultiView-v0")
 camera = partial(make_vector, "SceneAct/Camera-v0")
+articulated = partial(make_vector, "SceneAct/Articulated-v0")
 reconstruction = partial(make_vector, "SceneAct/Reconstruction-v0")

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 
 import numpy as np
 
 from sceneact_gym.cases import Case, Public, View
+from sceneact_gym.data.procedural.articulated import (
+    ARTICULATED_SPLITS,
+    FRAME_COUNT,
+    closed_glb,
+    frame_opening,
+    generate_articulated,
+)
 from sceneact_gym.data.procedural.rooms import (
     FOV_X_DEG,
     ROOM_SPLITS,
@@ -16,6 +24,7 @@ from sceneact_gym.data.procedural.rooms import (
     furniture_glb,
     generate_room,
     room_scene_glb,
+    survey_cameras,
 )
 from sceneact_gym.data.sources import CaseSource
 from sceneact_gym.errors import CaseNotFound
@@ -67,7 +76,7 @@ def _layout(task: str, case_id: str, split: str, index: int, views: int | None) 
         split=split,
         public=Public(
             assets={f"{thing.name}.glb": canonical_glb(thing) for thing in room.objects},
-            views=_views(room, split, index)[:views],
+            views=_views(room)[:views],
             data={"objects": [thing.name for thing in room.objects]},
         ),
         truth={
@@ -86,22 +95,43 @@ def reconstruction_case(case_id: str, split: str, index: int) -> Case:
         id=case_id,
         task="reconstruction",
         split=split,
-        public=Public(views=_views(room, split, index), data={}),
+        public=Public(views=_views(room), data={}),
         truth={"scene.glb": np.frombuffer(furniture_glb(room), np.uint8)},
     )
 
 
-def _views(room: Room, split: str, index: int) -> tuple[View, ...]:
-    """The room's cameras; the first one is the camera that the Camera task hides."""
-    first = _camera_number(room, split, index)
-    order = [first, *(number for number in range(len(room.cameras)) if number != first)]
-    return tuple(View(f"view_{i:02d}", room.cameras[number], FOV_X_DEG) for i, number in enumerate(order))
+def _views(room: Room) -> tuple[View, ...]:
+    """Cameras around the furniture; each has all of it in the picture, the first one sees it best."""
+    return tuple(View(f"view_{i:02d}", pose, FOV_X_DEG) for i, pose in enumerate(survey_cameras(room)))
+
+
+def articulated_case(case_id: str, split: str, index: int) -> Case:
+    """A closed container; the truth is its motion."""
+    thing = generate_articulated(split, index)
+    openings = [frame_opening(frame) for frame in range(FRAME_COUNT)]
+    return Case(
+        id=case_id,
+        task="articulated",
+        split=split,
+        public=Public(
+            assets={"object.glb": closed_glb(thing)},
+            views=(View("camera", thing.camera, FOV_X_DEG),),
+            data={"objects": list(thing.nodes)},
+        ),
+        truth={
+            "frames": thing.frames().astype(np.float32),
+            "part_of_vertex": thing.part_of_vertex,
+            "poses": np.array([[part.matrix(opening) for part in thing.parts] for opening in openings]),
+            "parts": [asdict(part) for part in thing.parts],
+        },
+    )
 
 
 BUILDERS: dict[str, tuple[Callable[[str, str, int], Case], dict[str, int | None]]] = {
     "layout": (layout_case, ROOM_SPLITS),
     "layout_multiview": (layout_multiview_case, ROOM_SPLITS),
     "camera": (camera_case, ROOM_SPLITS),
+    "articulated": (articulated_case, ARTICULATED_SPLITS),
     "reconstruction": (reconstruction_case, ROOM_SPLITS),
 }
 """Per task: what builds a case, and how many cases each split has (None: endless)."""
