@@ -17,11 +17,13 @@ from sceneact_gym.data.glb import write_glb
 from sceneact_gym.data.procedural.furniture import KINDS, draw_palette
 from sceneact_gym.data.procedural.rooms import (
     CAMERA_COUNT,
+    FOV_X_DEG,
     ROOM_SPLITS,
     WALL_HEIGHT,
     canonical_glb,
     generate_room,
     room_scene_glb,
+    survey_cameras,
 )
 from sceneact_gym.evaluators import gltf
 from tests.data.in_blender import ask
@@ -339,3 +341,17 @@ def test_each_camera_sees_two_objects(in_blender):
             assert len(shares) >= 2 and shares[1] >= 0.01, (key, number, view)
             assert view["nearest"] > 0.6, (key, number, view)
             assert shares[0] < 0.6, (key, number, view)
+
+
+def test_survey_cameras_have_all_furniture_in_the_picture() -> None:
+    for index in range(0, 20, 4):
+        room = generate_room("test", index)
+        points = np.concatenate([thing.world_vertices() for thing in room.objects])
+        poses = survey_cameras(room)
+        assert len(poses) == 11
+        for pose in poses:
+            x, y, z = ((np.linalg.inv(pose) @ np.c_[points, np.ones(len(points))].T)[:3]).astype(float)
+            half = -z * np.tan(np.radians(FOV_X_DEG / 2))
+            assert (z < 0).all() and (abs(x) < half).all() and (abs(y) < half).all()
+            # Level with the furniture or above, and not inside it.
+            assert 0.5 < pose[2, 3] < 3.5 and np.linalg.norm(points - pose[:3, 3], axis=1).min() > 1.0

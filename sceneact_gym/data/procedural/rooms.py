@@ -381,6 +381,36 @@ def _cameras(
     return tuple(cameras)
 
 
+def survey_cameras(room: Room) -> tuple[Array, ...]:
+    """Cameras around the furniture that have all of it in the picture, for views without walls.
+
+    Returns:
+        11 poses (4, 4), evenly around; the first one is that which sees the least visible piece best.
+    """
+    points = np.concatenate([thing.world_vertices() for thing in room.objects])
+    centre = (points.min(axis=0) + points.max(axis=0)) / 2
+    distance = float(np.linalg.norm(points - centre, axis=1).max()) / math.sin(math.radians(FOV_X_DEG / 2))
+    # The furniture itself is the seed: a survey belongs to a room and needs no number of its own.
+    rng = np.random.default_rng(np.frombuffer(np.round(points[:64], 4).tobytes(), np.uint32))
+    poses = []
+    for number in range(CAMERA_COUNT):
+        angle = 2 * math.pi * (number + rng.uniform(-0.3, 0.3)) / CAMERA_COUNT
+        offset = np.array([distance * math.cos(angle), distance * math.sin(angle), rng.uniform(0.9, 1.9)])
+        # As near as the furniture allows; at the full distance its bounding sphere fits for certain.
+        views = (look_at(centre + share * offset, centre) for share in (0.55, 0.65, 0.75, 0.85, 1.0))
+        poses.append(next(pose for pose in views if _in_picture(pose, points)))
+    solids = [_solids(thing) for thing in room.objects]
+    best = int(np.argmax([_shares(_distances(pose, solids, 48)).min() for pose in poses]))
+    return tuple(poses[best:] + poses[:best])
+
+
+def _in_picture(pose: Array, points: Array) -> bool:
+    """Whether all points lie in the picture, with a small margin; true at the bounding sphere's distance."""
+    local = (points - pose[:3, 3]) @ pose[:3, :3]
+    reach = math.tan(math.radians(FOV_X_DEG / 2)) * -local[:, 2]
+    return bool((local[:, 2] < 0).all() and (np.abs(local[:, :2]) < reach[:, None]).all())
+
+
 def look_at(place: Array, target: Array) -> Array:
     """(4, 4) camera pose at `place` that looks at `target`, Z up."""
     back = (place - target) / np.linalg.norm(place - target)
@@ -432,13 +462,23 @@ def _value(pose: Array, points: Array, owners: NDArray[np.int64], cells: int = 2
 
 def _sees_enough(pose: Array, solids: list[_Solids], cells: int = 24) -> bool:
     """Whether at least two objects are seen well, none fills the picture and nothing is close: by casting rays."""
+    distances = _distances(pose, solids, cells)
+    shares = _shares(distances)
+    return bool((shares >= SEEN_SHARE).sum() >= 2 and shares.max() <= 0.5 and distances.min() >= NEAREST)
+
+
+def _shares(distances: Array) -> Array:
+    """(N,) part of the picture that each object owns, from `_distances`."""
+    hit = np.isfinite(distances).any(axis=0)
+    return np.bincount(distances.argmin(axis=0)[hit], minlength=len(distances)) / distances.shape[1]
+
+
+def _distances(pose: Array, solids: list[_Solids], cells: int) -> Array:
+    """(N, cells * cells) where a grid of rays enters each object; infinite where it does not."""
     steps = ((np.arange(cells) + 0.5) / cells * 2 - 1) * math.tan(math.radians(FOV_X_DEG / 2))
     x, y = np.meshgrid(steps, -steps)
     rays = np.stack([x.ravel(), y.ravel(), np.full(cells * cells, -1.0)], axis=1) @ pose[:3, :3].T
-    distances = np.stack([_ray_distances(pose[:3, 3], rays, thing) for thing in solids])
-    hit = np.isfinite(distances).any(axis=0)
-    shares = np.bincount(distances.argmin(axis=0)[hit], minlength=len(solids)) / cells**2
-    return bool((shares >= SEEN_SHARE).sum() >= 2 and shares.max() <= 0.5 and distances.min() >= NEAREST)
+    return np.stack([_ray_distances(pose[:3, 3], rays, thing) for thing in solids])
 
 
 def _ray_distances(origin: Array, rays: Array, thing: _Solids) -> Array:
