@@ -195,12 +195,20 @@ class Tool:
     sample: Callable[[np.random.Generator, Sequence[str]], dict[str, Any]]
     changes_scene: bool = False
 
+    def __reduce__(self) -> tuple[Callable[[str], Tool], tuple[str]]:
+        """Pickled as its name, since handlers and samples may be functions without one."""
+        return _registered, (self.name,)
+
     def schema(self) -> dict[str, Any]:
         """The tool as a provider-neutral JSON schema: `name`, `description`, `input_schema`."""
         schema = self.arguments.model_json_schema()
         _strip_titles(schema)
         schema.pop("description", None)
         return {"name": self.name, "description": self.description, "input_schema": schema}
+
+
+def _registered(name: str) -> Tool:
+    return TOOLS[name]
 
 
 def openai_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
