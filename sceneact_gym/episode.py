@@ -157,7 +157,6 @@ class EpisodeHost:
         self.task: Task = TASKS[task]
         self.config = config or EpisodeConfig()
         self.budget = self.config.max_steps or self.task.budget
-        self.tools = toolbox.toolset(self.config.toolset, without=self.task.hidden_tools)
         self.source: CaseSource = open_source(self.config.source, task, self.config.split)
         settings = SessionSettings(isolation=self.config.isolation, render=self.config.render_settings())
         self.session = BlenderSession(settings)
@@ -187,6 +186,11 @@ class EpisodeHost:
             folder = Path(self.config.record_dir) / f"{self._count:04d}-{case.id}"
         self._trace = Trace(folder)
         return Episode(self, case, self._trace)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools on offer; looked up, since handlers cannot be pickled and a host can."""
+        return toolbox.toolset(self.config.toolset, without=self.task.hidden_tools)
 
     @property
     def render_settings(self) -> RenderSettings:
