@@ -227,6 +227,7 @@ def test_a_survivable_fault_changes_nothing(world: World, name: str) -> None:
         assert result["text"] == "The code ran without output."
         assert len(world.host.session.log) <= 64 << 10
     world.check(mark, place)
+    world.run("import os; os.chdir(os.environ['HOME'])")  # One of them leaves it, which lasts.
 
 
 def test_a_render_whose_file_is_moved_or_spoilt_is_an_error(world: World) -> None:

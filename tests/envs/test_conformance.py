@@ -116,7 +116,7 @@ def test_there_is_no_blender_before_reset(env: gym.Env[Any, Any]) -> None:
 def test_gymnasium_finds_nothing_to_complain_about(env: gym.Env[Any, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(env.unwrapped, skip_close_check=True)
+        check_env(env.unwrapped, skip_render_check=True, skip_close_check=True)  # Both are below.
 
 
 def test_the_specification_survives_json(env: gym.Env[Any, Any]) -> None:
@@ -132,15 +132,18 @@ def test_the_specification_survives_json(env: gym.Env[Any, Any]) -> None:
         other.close()
 
 
-def test_it_can_be_pickled_before_reset(env: gym.Env[Any, Any]) -> None:
-    other = gym.make(env.spec.id, max_steps=1, **SMALL)
-    for copy in (pickle.loads(pickle.dumps(other)), pickle.loads(pickle.dumps(other.unwrapped))):
-        assert copy.observation_space == other.observation_space and copy.action_space == other.action_space
-    other.close()
-    observation, _ = copy.reset(seed=3)
-    assert observation in copy.observation_space
-    *_, truncated, info = copy.step({"name": "get_scene_info", "arguments": {}})
-    assert truncated and info["status"] in ("ok", "agent_error")
+@pytest.mark.parametrize("toolset", ["paper", "typed"])
+@pytest.mark.parametrize("env_id", ENVS)
+def test_it_can_be_pickled_before_reset(env_id: str, toolset: str) -> None:
+    env = gym.make(env_id, toolset=toolset, max_steps=1, **SMALL)
+    for copy in (pickle.loads(pickle.dumps(env)), pickle.loads(pickle.dumps(env.unwrapped))):
+        assert copy.observation_space == env.observation_space and copy.action_space == env.action_space
+    env.close()
+    if env_id == CAMERA:
+        observation, _ = copy.reset(seed=3)
+        assert observation in copy.observation_space
+        *_, truncated, info = copy.step({"name": "get_scene_info", "arguments": {}})
+        assert truncated and info["status"] == "ok"
     copy.close()
 
 
