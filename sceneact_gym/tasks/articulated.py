@@ -139,8 +139,9 @@ class ArticulatedTask(Task):
         return case.public.views * evaluator.FRAMES
 
     def reference_frames(self, case: Case) -> Sequence[int]:
-        """1 to 32."""
-        return range(1, evaluator.FRAMES + 1)
+        """1 to 32; where a state comes again, its first frame, so that it is rendered only once."""
+        first: dict[bytes, int] = {}
+        return [first.setdefault(pose.tobytes(), index + 1) for index, pose in enumerate(case.truth["poses"])]
 
 
 def read_truth(truth: Mapping[str, Any]) -> evaluator.ArticulatedTruth:
