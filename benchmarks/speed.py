@@ -190,7 +190,7 @@ class Bench:
             target = ("<= 1.05", ratio <= 1.05) if size == SIZE else ("", None)
             rows.append(
                 Row(
-                    f"`env.step` with one render of {size} px, {samples} samples",
+                    f"`env.step` with one render of {size} px, {samples} sample{'s' * (samples > 1)}",
                     ms(outside),
                     f"{ms(inside)} `bpy.ops.render.render`",
                     f"{ratio:.3f} ({spread})",
