@@ -7,6 +7,7 @@ at the end. Environments, servers and runners wrap these two and add no logic of
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -161,6 +162,7 @@ class EpisodeHost:
         settings = SessionSettings(isolation=self.config.isolation, render=self.config.render_settings())
         self.session = BlenderSession(settings)
         self._trusted = ReferenceRenderer(settings)
+        self._cases: OrderedDict[str, Case] = OrderedDict()
         self._count = 0
         self._trace: Trace | None = None
 
@@ -173,12 +175,8 @@ class EpisodeHost:
             IsolationUnavailable: the kernel cannot confine Blender and `isolation` is not `off`.
             InfraError: Blender failed to prepare the scene.
         """
-        case = self.source.load(case_id)
+        case = self._case(case_id)
         self._end_trace()
-        self.session.start()
-        size = self.config.reference_size
-        look = replace(self.render_settings, width=size, height=size)
-        case = self._trusted.complete(case, self.task, look, self.session.version)
         self.session.load(case.id, lambda session: self.task.build(session, case))
         self._count += 1
         folder = None
@@ -186,6 +184,19 @@ class EpisodeHost:
             folder = Path(self.config.record_dir) / f"{self._count:04d}-{case.id}"
         self._trace = Trace(folder)
         return Episode(self, case, self._trace)
+
+    def _case(self, case_id: str) -> Case:
+        """The case with its references; the last few are kept, since making one again costs more than a reset."""
+        case = self._cases.get(case_id) or self.source.load(case_id)
+        self.session.start()
+        size = self.config.reference_size
+        look = replace(self.render_settings, width=size, height=size)
+        case = self._trusted.complete(case, self.task, look, self.session.version)
+        self._cases[case_id] = case
+        self._cases.move_to_end(case_id)
+        while len(self._cases) > self.session.settings.cached_scenes:
+            self._cases.popitem(last=False)
+        return case
 
     @property
     def tools(self) -> Mapping[str, Tool]:

@@ -78,12 +78,12 @@ class CameraSearchAgent(Agent):
         total = 0.0
         for reference in self.references:
             seen = _features(picture, len(reference))
-            total += float(np.abs(seen - reference).mean()) + 0.5 * (1.0 - _correlation(seen, reference))
+            total += float(np.abs(seen - reference).mean()) + (1.0 - _correlation(seen, reference))
         return total
 
     def _coarse(self, scene_info: str) -> None:
         """Poses over the room, level, that look at its furniture from different sides."""
-        low, high = self._furniture(json.loads(scene_info))
+        low, high, walls = self._furniture(json.loads(scene_info))
         centre, half = (low + high) / 2, np.maximum((high - low) / 2, 1.0)
         count = COARSE_STEPS * MAX_CALLS
         poses = []
@@ -94,31 +94,34 @@ class CameraSearchAgent(Agent):
             place = np.array(
                 [centre[0] + reach * half[0] * math.cos(angle), centre[1] + reach * half[1] * math.sin(angle), 1.25]
             )
+            # Behind a wall there is nothing to see.
+            place[:2] = np.clip(place[:2], walls[0, :2] + 0.3, walls[1, :2] - 0.3)
             target = centre + self.rng.uniform(-0.5, 0.5, 3) * half
             yaw = math.atan2(target[1] - place[1], target[0] - place[0])
             poses.append(np.array([*place, yaw, -0.05]))
         self.queue = [poses[index] for index in self.rng.permutation(count)]
 
-    def _furniture(self, scene: dict[str, Any]) -> tuple[Array, Array]:
-        """The bounding box of what is not floor or wall."""
+    def _furniture(self, scene: dict[str, Any]) -> tuple[Array, Array, Array]:
+        """Lower and upper corner of what is not floor or wall, and both corners of all (wide around a bare scene)."""
         boxes = [
             np.array([row["bounding_box"]["min"], row["bounding_box"]["max"]])
             for row in scene["objects"]
             if "bounding_box" in row
         ]
         if not boxes:
-            return np.full(3, -2.0), np.full(3, 2.0)
+            return np.full(3, -2.0), np.full(3, 2.0), np.array([np.full(3, -9.0), np.full(3, 9.0)])
         whole = np.array([np.min(boxes, axis=0)[0], np.max(boxes, axis=0)[1]])
         span = np.maximum(whole[1] - whole[0], 1e-6)
         small = [box for box in boxes if ((box[1] - box[0]) / span > SHELL_SHARE).sum() < 2]
         kept = small or boxes
-        return np.min(kept, axis=0)[0], np.max(kept, axis=0)[1]
+        walls = whole if len(small) < len(boxes) else whole + [[-5.0] * 3, [5.0] * 3]
+        return np.min(kept, axis=0)[0], np.max(kept, axis=0)[1], walls
 
     def _refine(self) -> list[Array]:
         """New poses around the best distinct ones; the spread shrinks as the budget does."""
         left = (self.budget - self.turn) / max(1, self.budget - COARSE_STEPS - 1)
         spread = np.array([0.5, 0.5, 0.3, 0.22, 0.10]) * max(0.04, left**1.5)
-        parents = self._parents(1 + round(4 * left))
+        parents = self._parents(1 + round(9 * left))
         poses = []
         for index in range(MAX_CALLS):
             parent = parents[index % len(parents)]
