@@ -339,10 +339,12 @@ def start(script: str) -> subprocess.Popen[str]:
         env.reset(seed=0)
         session = env.unwrapped.host.session
         print(session.pid, session._home.path, flush=True)
+        sys.stdin.readline()  # Until the test has looked.
     """
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(head) + textwrap.dedent(script)],
         cwd=ROOT,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -350,9 +352,11 @@ def start(script: str) -> subprocess.Popen[str]:
 
 
 def blender_of(user: subprocess.Popen[str]) -> tuple[int, Path]:
-    assert user.stdout is not None
+    assert user.stdout is not None and user.stdin is not None
     pid, home = user.stdout.readline().split()
     assert running(int(pid)) and Path(home).is_dir()
+    user.stdin.write("\n")
+    user.stdin.flush()
     return int(pid), Path(home)
 
 
