@@ -77,8 +77,8 @@ class ReferenceRenderer:
             digest.update(name.encode() + hashlib.sha256(case.public.assets[name]).digest())
         digest.update(_truth_key(case))
         # The number of threads does not change pixels.
-        look = [CACHE_VERSION, case.task, case.condition, replace(settings, threads=0).as_dict(), lighting.ROOM]
-        digest.update(json.dumps([look, blender_version], sort_keys=True).encode())
+        look = [CACHE_VERSION, case.task, case.condition, replace(settings, threads=0).as_dict()]
+        digest.update(json.dumps([look, lighting.ROOM, lighting.OBJECT, blender_version], sort_keys=True).encode())
         return digest.hexdigest()
 
     def _cached(self, key: str, render: Callable[[], bytes]) -> bytes:

@@ -98,7 +98,7 @@ class ArticulatedTask(Task):
     def build(self, session: BlenderSession, case: Case) -> None:
         """The closed object, its light and the camera of the pictures."""
         session.call("import_glb", decode_draco(case.public.assets[OBJECT_ASSET]))
-        session.call("set_lighting", **lighting.ROOM)
+        session.call("set_lighting", **lighting.OBJECT)
         (view,) = case.public.views
         session.call("add_camera", **_camera(view), active=True)
 
