@@ -113,7 +113,9 @@ class Case:
             {"views": [view.as_dict() for view in self.public.views], "data": dict(self.public.data)},
         )
         arrays = {name: value for name, value in self.truth.items() if isinstance(value, np.ndarray)}
-        np.savez_compressed(truth / "truth.npz", allow_pickle=False, **arrays)
+        if any(array.dtype.hasobject for array in arrays.values()):
+            raise ValueError(f"the case {self.id} has an array of Python objects in its truth; use numbers")
+        np.savez_compressed(truth / "truth.npz", **arrays)
         _write_json(
             truth / "truth.json", {name: value for name, value in self.truth.items() if name not in arrays}
         )

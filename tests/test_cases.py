@@ -26,6 +26,8 @@ def test_a_case_survives_the_disk_and_keeps_the_truth_apart(tmp_path: Path) -> N
     make().save(tmp_path / "case")
     back = Case.load(tmp_path / "case")
     assert (back.id, back.task, back.truth["note"]) == ("one", "camera", "hidden")
+    assert set(back.truth) == {"matrix_world", "note"}
+    back.save(tmp_path / "again")
     assert np.array_equal(back.truth["matrix_world"], np.arange(16.0).reshape(4, 4))
     assert back.public.assets == {"scene.glb": b"glTF"} and back.public.references == (b"png",)
     assert np.array_equal(back.public.views[0].matrix_world, np.eye(4))
