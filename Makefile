@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 
 demo: $(STAMP)
 	rm -rf demo
-	$(BIN)/sceneact run SceneAct/Camera-v0 --agent camera-search --split val --render-size 256 --reference-size 256 --out demo
+	$(BIN)/sceneact run SceneAct/Camera-v0 --agent camera-search --case camera-test-0010 --render-size 256 --reference-size 256 --out demo
 	$(BIN)/sceneact show demo --picture demo/episode.png
 
 test: lint

@@ -67,6 +67,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of the agent.")] = 0,
     out: Annotated[Path | None, typer.Option(help="New folder for results and traces.")] = None,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    case: Annotated[str | None, typer.Option(help="Play this case only, for example camera-test-0003.")] = None,
     source: Annotated[str, typer.Option(help="procedural, or a folder of cases.")] = "procedural",
     protocol: Annotated[str, typer.Option(help="paper or strict.")] = "paper",
     toolset: Annotated[str, typer.Option(help="paper or typed.")] = "paper",
@@ -92,7 +93,7 @@ def run(
         "render": {"samples": samples, "engine": engine},
         "isolation": isolation,
     }
-    config = RunConfig(env, agent, episodes, seed, kwargs, audit)
+    config = RunConfig(env, agent, episodes, seed, kwargs, audit, case)
     run_episodes(config, folder, (lambda line: None) if quiet else (lambda line: console.print(line, markup=False)))
     _print_run(folder)
 

@@ -42,6 +42,9 @@ def test_run_and_show_on_the_command_line(tmp_path: Path) -> None:
         assert result["setting"]["isolation"] != "off"
         # The oracle's view is the reference's view: the audit compares two equal pictures.
         assert result["audit"]["ssim"] > 0.999 and result["audit"]["clip"] is None
+    chosen = ["run", CAMERA, "--agent", "noop", "--case", "camera-test-0007", "--quiet", "--out", str(tmp_path / "one")]
+    said = runner.invoke(cli.app, chosen)
+    assert said.exit_code == 0 and "camera-test-0007" in said.output, said.output
     said = runner.invoke(cli.app, ["show", str(out), "--picture", str(picture), "--size", "64"])
     assert said.exit_code == 0, said.output
     assert "mean score 100.0" in said.output

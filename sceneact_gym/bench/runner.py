@@ -35,6 +35,7 @@ class RunConfig:
         seed: of the agent; in an endless split also where the cases begin.
         env_kwargs: arguments for `gym.make`.
         audit: whether the render-based figures are made after each episode.
+        case_id: the only case to play; by default the cases of the split in order.
     """
 
     env_id: str
@@ -43,6 +44,7 @@ class RunConfig:
     seed: int
     env_kwargs: Mapping[str, Any]
     audit: bool = False
+    case_id: str | None = None
 
 
 def run(config: RunConfig, out: Path, tell: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
@@ -80,6 +82,7 @@ def run(config: RunConfig, out: Path, tell: Callable[[str], None] = lambda line:
         "seed": config.seed,
         "env_kwargs": {name: str(v) if isinstance(v, Path) else v for name, v in config.env_kwargs.items()},
         "audit": config.audit,
+        "case_id": config.case_id,
     }
     (out / "config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     results = []
@@ -87,7 +90,7 @@ def run(config: RunConfig, out: Path, tell: Callable[[str], None] = lambda line:
     try:
         with (out / "results.jsonl").open("a", encoding="utf-8") as file:
             for number in range(config.episodes):
-                case_id = env.host.source.nth(number + (1_000_000 * config.seed if endless else 0))
+                case_id = config.case_id or env.host.source.nth(number + (1_000_000 * config.seed if endless else 0))
                 result = _one(made, env, agent, config, case_id, tell)
                 result["episode"] = number
                 results.append(result)
