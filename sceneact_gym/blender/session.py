@@ -350,10 +350,14 @@ class BlenderSession:
         self.restarts += 1
         self._tainted = False
         self._episodes = 0
+        # Blender's task scheduler counts the cores once, when it starts, and its idle threads then wait busily: with a
+        # fixed number of render threads they would take the cores of other environments.
+        self._worker.limit_cores(self.settings.render.threads)
         confined = self.settings.isolation != "off"
         hello, _ = self._worker.call(
             "hello", {"canary": str(self._home.canary) if confined else ""}, deadline=START_DEADLINE
         )
+        self._worker.limit_cores(0)
         self.version = hello["blender"]
         if confined and hello["escaped"]:
             self._worker.kill()
