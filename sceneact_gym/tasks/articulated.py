@@ -102,8 +102,9 @@ class ArticulatedTask(Task):
         (view,) = case.public.views
         session.call("add_camera", **_camera(view), active=True)
 
-    def animate(self, session: BlenderSession, case: Case) -> None:
-        """The true motion, by keys on every frame."""
+    def build_references(self, session: BlenderSession, case: Case) -> None:
+        """The object with its true motion, by keys on every frame; only the trusted Blender sees it."""
+        self.build(session, case)
         answer = session.call("execute", code=motion_code(case.truth), output_limit=1000)
         if answer["error"]:
             raise OperationError(f"the true motion cannot be shown: {answer['error']}")

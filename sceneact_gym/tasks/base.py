@@ -104,21 +104,15 @@ class Task(ABC):
         """The cameras, in order, whose pictures are the references. Used by the trusted renderer only."""
 
     def build_references(self, session: BlenderSession, case: Case) -> None:
-        """Builds the scene that the references show; the initial one, with its motion, by default.
+        """Builds the scene that the references show, with its motion; the initial scene by default.
 
         `session` is trusted: it may see the truth.
         """
         self.build(session, case)
-        if self.reference_frames(case) is not None:
-            self.animate(session, case)
 
     def reference_frames(self, case: Case) -> Sequence[int] | None:
         """For moving references: the 1-based frame of each view's picture; None where the initial scene is shown."""
         return None
-
-    def animate(self, session: BlenderSession, case: Case) -> None:
-        """Sets the true motion in the scene that `build` made, for `reference_frames`. `session` is trusted."""
-        raise NotImplementedError("a task with moving references sets their motion")
 
     def audit(
         self, session: BlenderSession, case: Case, submission: Submission, settings: RenderSettings

@@ -1,7 +1,8 @@
-"""The way a stand-alone Blender is run, with a script in its place that understands the same command line."""
+"""How workers are started: a stand-alone Blender's command line (a script takes its place), and the cores they see."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from sceneact_gym.blender.isolation import IsolationUnavailable
 from sceneact_gym.blender.locate import find_blender
+from sceneact_gym.blender.render import RenderSettings
 from sceneact_gym.blender.session import BlenderSession, SessionSettings
 
 SCRIPT = f"""#!/bin/sh
@@ -48,3 +50,20 @@ def test_a_script_cannot_be_confined_and_the_message_says_so(standalone: Path) -
         session.start()
     session.close()
     assert not session.running
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_blender_starts_with_as_many_cores_in_sight_as_it_may_render_with() -> None:
+    seen = {}
+    for threads in (0, 1):
+        settings = RenderSettings(threads=threads, width=32, height=32, samples=1)
+        session = BlenderSession(SessionSettings(render=settings))
+        try:
+            session.load("cube", lambda trusted: trusted.call("add_cube"))
+            session.render(location=[3.0, -4.0, 3.0], look_at=[0.0, 0.0, 0.0])
+            seen[threads] = len(os.listdir(f"/proc/{session.pid}/task"))
+            # Only the scheduler's count is held down: the process itself may run anywhere.
+            assert os.sched_getaffinity(session.pid) == os.sched_getaffinity(0)
+        finally:
+            session.close()
+    assert seen[1] < seen[0]
