@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,13 @@ class Public:
     Attributes:
         assets: GLB files by name.
         views: the cameras that the agent is given.
-        references: PNG files in order; empty until they are rendered.
+        references: PNG files in order; those of a generated case are rendered when they are looked at.
         data: further values for the prompt, JSON values.
     """
 
     assets: Mapping[str, bytes] = field(default_factory=dict)
     views: tuple[View, ...] = ()
-    references: tuple[bytes, ...] = ()
+    references: Sequence[bytes] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -94,7 +94,7 @@ class Case:
             if not re.fullmatch(r"\w[\w.-]{0,199}", name, re.ASCII):
                 raise ValueError(f"{name!r} cannot name a case or an asset: use letters, digits, '.', '-' and '_'")
 
-    def with_references(self, references: tuple[bytes, ...]) -> Case:
+    def with_references(self, references: Sequence[bytes]) -> Case:
         """The same case with its reference pictures."""
         return replace(self, public=replace(self.public, references=references))
 

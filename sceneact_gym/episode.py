@@ -177,7 +177,7 @@ class EpisodeHost:
         """
         case = self._case(case_id)
         self._end_trace()
-        self.session.load(case.id, lambda session: self.task.build(session, case))
+        self.session.load(case.id, lambda session: self.task.build(session, case), self.task.files(case))
         self._count += 1
         folder = None
         if self.config.record_dir is not None:
@@ -245,7 +245,8 @@ class Episode:
 
     Attributes:
         case: the case; its `truth` is for evaluators and tests only.
-        references: (R, H, W, 3) uint8 reference pictures on white.
+        references: (R, H, W, 3) uint8 reference pictures on white, those that an observation holds; a case that has
+            fewer leaves the last ones black.
         system_prompt: role and rules.
         prompt: the case's own prompt.
         steps: turns taken.
@@ -263,7 +264,7 @@ class Episode:
         self.render_settings = host.render_settings
         self.protected = tuple(host.task.protected(case))
         self.tools: Mapping[str, Tool] = host.tools
-        self.references = self._decode_references()
+        self.references = self._shown_references()
         self.system_prompt, self.prompt = host.task.prompts(case, host.budget)
         self.steps = 0
         self.tool_calls = 0
@@ -290,7 +291,7 @@ class Episode:
 
     def reference_frames(self, indices: Sequence[int]) -> tuple[NDArray[np.uint8], ...]:
         """Reference pictures by 0-based index, new arrays."""
-        return tuple(self.references[index].copy() for index in indices)
+        return tuple(self._picture(index) for index in indices)
 
     def act(self, action: Any) -> Step:
         """One turn.
@@ -400,10 +401,16 @@ class Episode:
             ],
         )
 
-    def _decode_references(self) -> NDArray[np.uint8]:
+    def _shown_references(self) -> NDArray[np.uint8]:
         size = self.host.config.reference_size
-        pictures = [resize(decode_png(data), size, size) for data in self.case.public.references]
-        return np.stack(pictures) if pictures else np.zeros((0, size, size, 3), np.uint8)
+        shown = np.zeros((self.host.task.references, size, size, 3), np.uint8)
+        for place, index in enumerate(self.host.task.shown_references(self.case)):
+            shown[place] = self._picture(index)
+        return shown
+
+    def _picture(self, index: int) -> NDArray[np.uint8]:
+        size = self.host.config.reference_size
+        return resize(decode_png(self.case.public.references[index]), size, size)
 
 
 def _recordable(action: Any) -> Any:

@@ -17,7 +17,7 @@ import stat
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,7 @@ class BlenderSession:
         self._snapshots: list[Path] = []
         self._journal: list[tuple[str, dict[str, Any], tuple[bytes, ...]]] = []
         self._dirty = False
+        self._files: Mapping[str, bytes] = {}
         self._tainted = False
         self._episodes = 0
         self._saved = 0
@@ -152,18 +153,25 @@ class BlenderSession:
 
     # --- episodes -------------------------------------------------------------------------------------------------
 
-    def load(self, key: str, build: Callable[[BlenderSession], None]) -> None:
+    def load(
+        self, key: str, build: Callable[[BlenderSession], None], files: Mapping[str, bytes] | None = None
+    ) -> None:
         """Begins an episode with a fresh scene.
 
         Args:
             key: identifies the scene; a scene that was built before is opened from its snapshot.
             build: builds it with `call`, from an empty scene.
+            files: what agent code finds in its current folder, by relative path; written again whenever Blender has to
+                be replaced.
 
         Raises:
             InfraError: Blender failed twice at it.
         """
         self._forget_scene()
         self._recycle()
+        old, self._files = self._files, files or {}
+        if self.running and (old or self._files):
+            self._change_files(old)
         for attempt in (1, 2):
             try:
                 self.start()
@@ -331,6 +339,23 @@ class BlenderSession:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
+    def _change_files(self, old: Iterable[str] = ()) -> None:
+        """Puts the episode's files into the worker's folder, in place of `old`.
+
+        Only into a folder that no agent code has had: it could have laid links there that lead elsewhere.
+        """
+        assert self._worker is not None and not self._tainted
+        for name in old:
+            (self._worker.folder / name).unlink(missing_ok=True)
+        try:
+            for name, data in self._files.items():
+                path = self._worker.folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+        except OSError as problem:
+            self._worker.kill()
+            raise InfraError(f"the episode's files cannot be written ({problem.strerror})") from problem
+
     def _start_worker(self) -> None:
         if self._worker is not None:
             self._worker.kill()
@@ -359,6 +384,7 @@ class BlenderSession:
         )
         self._worker.limit_cores(0)
         self.version = hello["blender"]
+        self._change_files()
         if confined and hello["escaped"]:
             self._worker.kill()
             raise isolation.IsolationUnavailable(

@@ -43,6 +43,7 @@ OPERATIONS = (
     "set_keyframes",
     "evaluated_meshes",
     "animated_vertices",
+    "animated_scene",
 )
 
 AGENT_FILE = "<agent code>"
@@ -50,6 +51,7 @@ FOLDER = os.getcwd()
 """The only folder that can be written; agent code may change the current one."""
 GEOMETRY = {"MESH", "CURVE", "SURFACE", "FONT", "META"}
 ELEMENT_LIMIT = 20_000_000
+OBJECT_LIMIT = 10_000
 ENGINES = {
     "cycles": "CYCLES",
     "workbench": "BLENDER_WORKBENCH",
@@ -233,9 +235,90 @@ def evaluated_meshes(prefix: str = "") -> tuple[dict, list[bytes]]:
     """
     _object_mode()
     _update()
-    graph = bpy.context.evaluated_depsgraph_get()
-    rows, points, triangles, total = [], [], [], 0
-    for instance in graph.object_instances:
+    rows, points, triangles = [], [], []
+    for owner, instance, local, corners in _shown_meshes(prefix):
+        matrix = np.array(instance.matrix_world, np.float64)
+        world = local.astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
+        rows.append({"name": owner.name, "vertices": len(world), "triangles": len(corners) // 3})
+        points.append(world.astype("<f4").tobytes())
+        triangles.append(corners.tobytes())
+    return {"meshes": rows}, [b"".join(points), b"".join(triangles)]
+
+
+def animated_scene(frames: list[int]) -> tuple[dict, list[bytes]]:
+    """The meshes that a render of the first frame would show, and how they and what they hang from move.
+
+    Instances become objects of their own that hang from the object which makes them. The scene's current frame is put
+    back.
+
+    Args:
+        frames: 1-based.
+
+    Returns:
+        `nodes`: a row per object with `name`, `parent` (an earlier or later row, or -1) and the numbers of `vertices`
+        and `triangles` of its mesh (0 without one), and `moving`: the rows whose place in the world is not the same in
+        all frames. Then vertices in the object's frame (float32 xyz), triangles (int32), the world matrix of each row
+        in the first frame (float32, 4x4), and those of the moving rows in all frames, one frame after the other.
+    """
+    _object_mode()
+    scene = _scene()
+    rows: list[dict[str, Any]] = []
+    points, triangles = [], []
+    objects: list[bpy.types.Object] = []
+    numbers: dict[bpy.types.Object, int] = {}
+    fixed: dict[int, Matrix] = {}
+    with contextlib.ExitStack() as undo:
+        undo.callback(scene.frame_set, scene.frame_current)
+        scene.frame_set(frames[0])
+
+        def number(thing: bpy.types.Object) -> int:
+            """The row of an object; it and its ancestors are added when they are new."""
+            if thing not in numbers:
+                row = {"name": thing.name, "parent": -1, "vertices": 0, "triangles": 0}
+                numbers[thing] = len(rows)
+                rows.append(row)
+                objects.append(thing)
+                if thing.parent is not None:
+                    row["parent"] = number(thing.parent)
+            return numbers[thing]
+
+        shapes = []
+        for owner, instance, local, corners in _shown_meshes(""):
+            # The matrix is copied at once: the instance is gone with the next one.
+            shapes.append((owner, Matrix(instance.matrix_world) if instance.is_instance else None, local, corners))
+        for owner, _, _, _ in shapes:
+            number(owner)
+        meshes: dict[int, tuple] = {}
+        for owner, matrix, local, corners in shapes:
+            row = numbers[owner]
+            if matrix is not None:
+                parent, row = row, len(rows)
+                rows.append({"name": owner.name, "parent": parent, "vertices": 0, "triangles": 0})
+                fixed[row] = owner.matrix_world.inverted_safe() @ matrix
+            meshes[row] = (local, corners)
+        if len(rows) > OBJECT_LIMIT:
+            raise Refused(f"the scene has more than {OBJECT_LIMIT} objects: it is too large to collect")
+        for row, (local, corners) in sorted(meshes.items()):
+            rows[row]["vertices"], rows[row]["triangles"] = len(local), len(corners) // 3
+            points.append(local.tobytes())
+            triangles.append(corners.tobytes())
+        poses = np.empty((len(frames), len(rows), 4, 4), np.float32)
+        for step, frame in enumerate(frames):
+            scene.frame_set(frame)
+            graph = bpy.context.evaluated_depsgraph_get()
+            for row, thing in enumerate(objects):
+                poses[step, row] = np.array(thing.evaluated_get(graph).matrix_world)
+            for row, relative in fixed.items():
+                poses[step, row] = poses[step, rows[row]["parent"]] @ np.array(relative)
+    moving = np.flatnonzero((poses != poses[0]).any(axis=(0, 2, 3)))
+    blobs = [b"".join(points), b"".join(triangles), poses[0].tobytes(), poses[:, moving].tobytes()]
+    return {"nodes": rows, "moving": moving.tolist()}, blobs
+
+
+def _shown_meshes(prefix: str) -> Iterator[tuple]:
+    """Per mesh that a render would show: owner, instance, local vertices (V, 3) float32, triangle corners int32."""
+    total = 0
+    for instance in bpy.context.evaluated_depsgraph_get().object_instances:
         thing = instance.object
         shown = instance.show_self and not thing.original.hide_render
         owner = instance.parent.original if instance.is_instance and instance.parent else thing.original
@@ -248,17 +331,12 @@ def evaluated_meshes(prefix: str = "") -> tuple[dict, list[bytes]]:
         total += len(mesh.vertices) + len(mesh.loop_triangles)
         if total > ELEMENT_LIMIT:
             raise Refused(f"the scene has more than {ELEMENT_LIMIT} vertices and triangles: it is too large to collect")
-        local = np.empty(3 * len(mesh.vertices), np.float32)
+        local = np.empty(3 * len(mesh.vertices), "<f4")
         mesh.vertices.foreach_get("co", local)
-        corners = np.empty(3 * len(mesh.loop_triangles), np.int32)
+        corners = np.empty(3 * len(mesh.loop_triangles), "<i4")
         mesh.loop_triangles.foreach_get("vertices", corners)
-        matrix = np.array(instance.matrix_world, np.float64)
-        world = local.reshape(-1, 3).astype(np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
-        rows.append({"name": owner.name, "vertices": len(world), "triangles": len(corners) // 3})
-        points.append(world.astype("<f4").tobytes())
-        triangles.append(corners.astype("<i4").tobytes())
+        yield owner, instance, local.reshape(-1, 3), corners
         thing.to_mesh_clear()
-    return {"meshes": rows}, [b"".join(points), b"".join(triangles)]
 
 
 def animated_vertices(names: list[str], frames: list[int], limit: int) -> tuple[dict, list[bytes]]:

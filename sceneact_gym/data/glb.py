@@ -1,4 +1,4 @@
-"""Writes GLB files from meshes in Blender's frame (Z up, metres). The same input gives the same bytes.
+"""Writes GLB files from meshes and motions in Blender's frame (Z up, metres). The same input gives the same bytes.
 
 Blender (x, y, z) becomes glTF (x, z, -y). No normals are written: by the glTF rules such faces are shaded flat, and
 vertices need not be doubled at edges.
@@ -15,6 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+FPS = 24.0
+
+_TO_YUP = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,9 @@ class Node:
         location: metres, in its parent's frame.
         yaw: radians about Z.
         children: nodes in its frame.
+        matrix: (4, 4) pose in its parent's frame, instead of location and yaw. glTF knows no shear: it is dropped.
+        poses: (T, 4, 4) poses in its parent's frame: its animation. Row r lies at (r + 1) / 24 s, where Blender puts
+            its frame r + 1.
     """
 
     name: str
@@ -72,6 +80,8 @@ class Node:
     location: Sequence[float] = (0.0, 0.0, 0.0)
     yaw: float = 0.0
     children: Sequence[Node] = field(default=())
+    matrix: NDArray[np.float64] | None = None
+    poses: NDArray[np.float64] | None = None
 
 
 def write_glb(nodes: Sequence[Node]) -> bytes:
@@ -86,6 +96,9 @@ class _Writer:
             name: [] for name in ("nodes", "meshes", "materials", "accessors", "bufferViews")
         }
         self.materials: dict[Material, int] = {}
+        self.channels: list[dict[str, Any]] = []
+        self.samplers: list[dict[str, Any]] = []
+        self.times: dict[int, int] = {}
 
     def write(self, nodes: Sequence[Node]) -> bytes:
         roots = [self._node(node) for node in nodes]
@@ -94,6 +107,7 @@ class _Writer:
             "scene": 0,
             "scenes": [{"nodes": roots}],
             **{name: rows for name, rows in self.gltf.items() if rows},
+            **({"animations": [{"channels": self.channels, "samplers": self.samplers}]} if self.channels else {}),
             "buffers": [{"byteLength": len(self.binary)}],
         }
         text = json.dumps(document, separators=(",", ":")).encode()
@@ -104,12 +118,19 @@ class _Writer:
 
     def _node(self, node: Node) -> int:
         index = len(self.gltf["nodes"])
-        x, y, z = (float(value) for value in node.location)
-        row: dict[str, Any] = {"name": node.name, "translation": [x, z, -y]}
-        if node.yaw:
-            # A turn about Blender's Z is one about glTF's Y.
-            row["rotation"] = [0.0, math.sin(node.yaw / 2), 0.0, math.cos(node.yaw / 2)]
+        row: dict[str, Any] = {"name": node.name}
         self.gltf["nodes"].append(row)
+        if node.poses is not None:
+            self._animate(index, row, np.asarray(node.poses, float))
+        elif node.matrix is not None:
+            values = _decompose(np.asarray(node.matrix, float)[None])
+            row |= {path: value[0].tolist() for path, value in values.items()}
+        else:
+            x, y, z = (float(value) for value in node.location)
+            row["translation"] = [x, z, -y]
+            if node.yaw:
+                # A turn about Blender's Z is one about glTF's Y.
+                row["rotation"] = [0.0, math.sin(node.yaw / 2), 0.0, math.cos(node.yaw / 2)]
         if node.parts:
             row["mesh"] = len(self.gltf["meshes"])
             self.gltf["meshes"].append(
@@ -118,6 +139,19 @@ class _Writer:
         if node.children:
             row["children"] = [self._node(child) for child in node.children]
         return index
+
+    def _animate(self, index: int, row: dict[str, Any], poses: NDArray[np.float64]) -> None:
+        count = len(poses)
+        if count not in self.times:
+            times = ((np.arange(count) + 1) / FPS).astype("<f4")
+            self.times[count] = self._accessor(times.tobytes(), 5126, count, "SCALAR")
+            self.gltf["accessors"][-1] |= {"min": [float(times[0])], "max": [float(times[-1])]}
+        for path, values in _decompose(poses).items():
+            row[path] = values[0].tolist()
+            kind = "VEC4" if path == "rotation" else "VEC3"
+            output = self._accessor(values.astype("<f4").tobytes(), 5126, count, kind)
+            self.channels.append({"sampler": len(self.samplers), "target": {"node": index, "path": path}})
+            self.samplers.append({"input": self.times[count], "output": output, "interpolation": "LINEAR"})
 
     def _primitive(self, part: Part) -> dict[str, Any]:
         x, y, z = part.vertices.T
@@ -131,10 +165,9 @@ class _Writer:
             "material": self._material(part.material),
         }
 
-    def _accessor(self, data: bytes, component: int, count: int, kind: str, target: int) -> int:
-        self.gltf["bufferViews"].append(
-            {"buffer": 0, "byteOffset": len(self.binary), "byteLength": len(data), "target": target}
-        )
+    def _accessor(self, data: bytes, component: int, count: int, kind: str, target: int = 0) -> int:
+        view = {"buffer": 0, "byteOffset": len(self.binary), "byteLength": len(data)}
+        self.gltf["bufferViews"].append({**view, "target": target} if target else view)
         self.binary += data
         self.gltf["accessors"].append(
             {
@@ -161,6 +194,23 @@ class _Writer:
                 row["emissiveFactor"] = [*map(float, material.emission)]
             self.gltf["materials"].append(row)
         return self.materials[material]
+
+
+def _decompose(matrices: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Translations (T, 3), rotations (T, 4) as x, y, z, w, and scales (T, 3) in glTF's frame; (T, 4, 4) in Blender's."""
+    turned = _TO_YUP @ matrices[:, :3, :3] @ _TO_YUP.T
+    scale = np.linalg.norm(turned, axis=1)
+    # A mirrored object has one negative scale, as in Blender.
+    scale *= np.where(np.linalg.det(turned) < 0, -1.0, 1.0)[:, None]
+    # SVD instead of division alone: the nearest rotation also of a sheared or flattened matrix.
+    u, _, v = np.linalg.svd(turned / np.where(np.abs(scale) > 1e-12, scale, 1.0)[:, None])
+    u[..., 2] *= np.linalg.det(u @ v)[:, None]
+    rotation = Rotation.from_matrix(u @ v).as_quat()
+    for row in range(1, len(rotation)):
+        # Of the two quaternions of a rotation the one nearer to the last, so that what lies between is the short way.
+        if rotation[row] @ rotation[row - 1] < 0:
+            rotation[row] *= -1
+    return {"translation": matrices[:, :3, 3] @ _TO_YUP.T, "rotation": rotation, "scale": scale}
 
 
 def _by_material(parts: Sequence[Part]) -> list[Part]:

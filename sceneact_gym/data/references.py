@@ -10,10 +10,10 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import platformdirs
@@ -41,7 +41,7 @@ class ReferenceRenderer:
     def __init__(self, settings: SessionSettings) -> None:
         """Keeps the session settings."""
         self.session = BlenderSession(settings)
-        self._prepared = False
+        self._scene = ""
 
     def complete(self, case: Case, task: Task, settings: RenderSettings, blender_version: str) -> Case:
         """The case with its references; a case that has them already comes back as it is.
@@ -52,43 +52,85 @@ class ReferenceRenderer:
             settings: a proven engine (not `auto`), and the references' size.
             blender_version: of the Blender that renders, part of the cache's key.
 
-        Raises:
-            InfraError: a reference cannot be rendered, or shows nothing.
+        Returns:
+            A case whose references are rendered, or read from the cache, when they are looked at. That raises
+            `InfraError` when a picture cannot be rendered, or shows nothing.
         """
         if case.public.references:
             return case
-        scene = self._scene_key(case, settings, blender_version)
-        views, moving = task.reference_views(case), task.reference_frames(case)
-        frames: Sequence[int | None] = [None] * len(views) if moving is None else moving
-        self._prepared = False
-        pictures = []
-        for view, frame in zip(views, frames, strict=True):
-            key = hashlib.sha256(f"{scene}{json.dumps(view.as_dict())}{frame or ''}".encode()).hexdigest()
-            pictures.append(self._cached(key, partial(self._render, case, task, view, frame, settings)))
-        return case.with_references(tuple(pictures))
+        scene = _scene_key(case, settings, blender_version)
+        return case.with_references(_References(self, case, task, settings, scene))
 
     def close(self) -> None:
         """Ends its Blender; safe to call twice."""
         self.session.close()
 
-    def _scene_key(self, case: Case, settings: RenderSettings, blender_version: str) -> str:
-        digest = hashlib.sha256()
-        for name in sorted(case.public.assets):
-            digest.update(name.encode() + hashlib.sha256(case.public.assets[name]).digest())
-        digest.update(_truth_key(case))
-        # The number of threads does not change pixels.
-        look = [CACHE_VERSION, case.task, case.condition, replace(settings, threads=0).as_dict()]
-        digest.update(json.dumps([look, lighting.ROOM, lighting.OBJECT, blender_version], sort_keys=True).encode())
-        return digest.hexdigest()
+    def render(
+        self, case: Case, task: Task, view: View, frame: int | None, settings: RenderSettings, scene: str
+    ) -> bytes:
+        """One picture as PNG.
 
-    def _cached(self, key: str, render: Callable[[], bytes]) -> bytes:
+        Args:
+            case: the case.
+            task: its task.
+            view: the camera.
+            frame: 1-based frame to show; None where nothing moves.
+            settings: as in `complete`.
+            scene: identifies the scene with its look.
+
+        Raises:
+            InfraError: it cannot be rendered, or shows nothing.
+        """
+        if self._scene != scene or not self.session.running:
+            # A render leaves the scene as it was: once is enough for all pictures of a case.
+            self.session.load(scene, lambda session: task.build_references(session, case))
+            self._scene = scene
+        picture = self.session.render(
+            settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg, frame=frame
+        )
+        if is_constant(picture):
+            raise InfraError(f"the reference {view.name} of the case {case.id} shows nothing: {settings.engine} failed")
+        return encode_png(picture)
+
+
+class _References(Sequence[bytes]):
+    """The pictures of one case, each made when it is first looked at."""
+
+    def __init__(
+        self, renderer: ReferenceRenderer, case: Case, task: Task, settings: RenderSettings, scene: str
+    ) -> None:
+        self._renderer, self._case, self._task, self._settings, self._scene = renderer, case, task, settings, scene
+        self._views = task.reference_views(case)
+        frames = task.reference_frames(case)
+        self._frames: Sequence[int | None] = [None] * len(self._views) if frames is None else frames
+        self._made: dict[str, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(*index.indices(len(self))))
+        view, frame = self._views[index], self._frames[index]
+        key = hashlib.sha256(f"{self._scene}{json.dumps(view.as_dict())}{frame or ''}".encode()).hexdigest()
+        if key not in self._made:
+            self._made[key] = self._cached(key, view, frame)
+        return self._made[key]
+
+    def _cached(self, key: str, view: View, frame: int | None) -> bytes:
         folder = cache_folder() / "references" / key[:2]
         path = folder / f"{key}.png"
         try:
             return path.read_bytes()
         except FileNotFoundError:
             pass
-        data = render()
+        data = self._renderer.render(self._case, self._task, view, frame, self._settings, self._scene)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             part = folder / f"{key}.{secrets.token_hex(4)}.part"
@@ -99,17 +141,17 @@ class ReferenceRenderer:
             pass
         return data
 
-    def _render(self, case: Case, task: Task, view: View, frame: int | None, settings: RenderSettings) -> bytes:
-        if not self._prepared:
-            # A render leaves the scene as it was: once is enough for all pictures of a case.
-            self.session.load(case.id, lambda session: task.build_references(session, case))
-            self._prepared = True
-        picture = self.session.render(
-            settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg, frame=frame
-        )
-        if is_constant(picture):
-            raise InfraError(f"the reference {view.name} of the case {case.id} shows nothing: {settings.engine} failed")
-        return encode_png(picture)
+
+def _scene_key(case: Case, settings: RenderSettings, blender_version: str) -> str:
+    """A hash of everything that changes the pictures but the view and the frame."""
+    digest = hashlib.sha256()
+    for name in sorted(case.public.assets):
+        digest.update(name.encode() + hashlib.sha256(case.public.assets[name]).digest())
+    digest.update(_truth_key(case))
+    # The number of threads does not change pixels.
+    look = [CACHE_VERSION, case.task, case.condition, replace(settings, threads=0).as_dict()]
+    digest.update(json.dumps([look, lighting.ROOM, lighting.OBJECT, blender_version], sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def _truth_key(case: Case) -> bytes:

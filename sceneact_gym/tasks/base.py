@@ -63,7 +63,7 @@ class Task(ABC):
         name: short, for example `camera`.
         env_id: the registered environment.
         budget: steps by default.
-        references: how many reference pictures an agent sees.
+        references: how many reference pictures an observation holds.
         hidden_tools: tools that make no sense here.
         object_names: objects that every case of the task has; action spaces sample from these.
     """
@@ -98,6 +98,14 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, case: Case, submission: Submission | None, protocol: Protocol) -> Score:
         """Scores a submission against the truth."""
+
+    def files(self, case: Case) -> Mapping[str, bytes]:
+        """Files that agent code finds in its current folder, by their paths there."""
+        return {}
+
+    def shown_references(self, case: Case) -> Sequence[int]:
+        """Which of the references an observation holds, at most `references` of them; the first ones by default."""
+        return range(min(self.references, len(case.public.references)))
 
     @abstractmethod
     def reference_views(self, case: Case) -> Sequence[View]:
