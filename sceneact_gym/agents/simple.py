@@ -9,6 +9,7 @@ import numpy as np
 from sceneact_gym.agents.base import Agent, Info
 from sceneact_gym.evaluators import gltf
 from sceneact_gym.tasks.articulated import motion_code
+from sceneact_gym.tasks.dynamic import placing_code
 
 
 class NoopAgent(Agent):
@@ -77,11 +78,17 @@ def _reconstruction(truth: Any) -> list[dict[str, Any]]:
     return calls
 
 
+def _dynamic(truth: Any) -> list[dict[str, Any]]:
+    return [{"name": "execute_blender_code", "arguments": {"code": placing_code(truth)}}]
+
+
 ORACLES = {
     "camera": _camera,
     "layout": _layout,
     "layout_multiview": _layout,
     "articulated": _articulated,
     "reconstruction": _reconstruction,
+    "dynamic": _dynamic,
+    "dynamic_photoreal": _dynamic,
 }
 """Per task: from the truth to the calls that rebuild it."""

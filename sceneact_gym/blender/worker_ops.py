@@ -32,6 +32,7 @@ OPERATIONS = (
     "import_glb",
     "set_lighting",
     "add_camera",
+    "set_frames",
     "fingerprint",
     "camera_state",
     "scene_info",
@@ -186,6 +187,13 @@ def add_camera(name: str, matrix: list, fov_x_deg: float, active: bool = False) 
     if active:
         scene.camera = camera
     _update()
+
+
+def set_frames(first: int, last: int) -> None:
+    """Sets the frame range and shows its first frame."""
+    scene = _scene()
+    scene.frame_start, scene.frame_end = first, last
+    scene.frame_set(first)
 
 
 # --- what the parent asks for itself -------------------------------------------------------------------------------

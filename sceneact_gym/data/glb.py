@@ -197,7 +197,7 @@ class _Writer:
 
 
 def _decompose(matrices: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Translations (T, 3), rotations (T, 4) as x, y, z, w, and scales (T, 3) in glTF's frame; (T, 4, 4) in Blender's."""
+    """Translations (T, 3), rotations (T, 4: x, y, z, w), scales (T, 3) in glTF's frame, of (T, 4, 4) in Blender's."""
     turned = _TO_YUP @ matrices[:, :3, :3] @ _TO_YUP.T
     scale = np.linalg.norm(turned, axis=1)
     # A mirrored object has one negative scale, as in Blender.

@@ -22,7 +22,6 @@ from sceneact_gym.blender.render import RenderSettings, encode_png, is_constant
 from sceneact_gym.blender.session import BlenderSession, SessionSettings
 from sceneact_gym.cases import Case, View
 from sceneact_gym.errors import InfraError
-from sceneact_gym.tasks import lighting
 from sceneact_gym.tasks.base import Task
 
 CACHE_VERSION = 1
@@ -58,7 +57,8 @@ class ReferenceRenderer:
         """
         if case.public.references:
             return case
-        scene = _scene_key(case, settings, blender_version)
+        settings = task.reference_settings(settings)
+        scene = _scene_key(case, task, settings, blender_version)
         return case.with_references(_References(self, case, task, settings, scene))
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class _References(Sequence[bytes]):
         return data
 
 
-def _scene_key(case: Case, settings: RenderSettings, blender_version: str) -> str:
+def _scene_key(case: Case, task: Task, settings: RenderSettings, blender_version: str) -> str:
     """A hash of everything that changes the pictures but the view and the frame."""
     digest = hashlib.sha256()
     for name in sorted(case.public.assets):
@@ -150,7 +150,7 @@ def _scene_key(case: Case, settings: RenderSettings, blender_version: str) -> st
     digest.update(_truth_key(case))
     # The number of threads does not change pixels.
     look = [CACHE_VERSION, case.task, case.condition, replace(settings, threads=0).as_dict()]
-    digest.update(json.dumps([look, lighting.ROOM, lighting.OBJECT, blender_version], sort_keys=True).encode())
+    digest.update(json.dumps([look, task.reference_look(), blender_version], sort_keys=True).encode())
     return digest.hexdigest()
 
 

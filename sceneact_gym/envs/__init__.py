@@ -10,6 +10,8 @@ ENVS: dict[str, str] = {
     "SceneAct/Camera-v0": "sceneact_gym.envs.camera:CameraEnv",
     "SceneAct/Articulated-v0": "sceneact_gym.envs.articulated:ArticulatedEnv",
     "SceneAct/Reconstruction-v0": "sceneact_gym.envs.reconstruction:ReconstructionEnv",
+    "SceneAct/Dynamic-v0": "sceneact_gym.envs.dynamic:DynamicEnv",
+    "SceneAct/DynamicPhotoreal-v0": "sceneact_gym.envs.dynamic:DynamicPhotorealEnv",
 }
 """Registered ids and their entry points."""
 

@@ -16,6 +16,7 @@ from sceneact_gym.blender.render import RenderSettings
 from sceneact_gym.blender.session import BlenderSession
 from sceneact_gym.cases import Case, View
 from sceneact_gym.evaluators.base import Protocol
+from sceneact_gym.tasks import lighting
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,14 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, case: Case, submission: Submission | None, protocol: Protocol) -> Score:
         """Scores a submission against the truth."""
+
+    def reference_settings(self, settings: RenderSettings) -> RenderSettings:
+        """The render settings of the references; the agent's own, in the references' size, by default."""
+        return settings
+
+    def reference_look(self) -> str:
+        """Everything besides case and settings that changes how the references look."""
+        return json.dumps([lighting.ROOM, lighting.OBJECT, lighting.OUTDOOR], sort_keys=True)
 
     def files(self, case: Case) -> Mapping[str, bytes]:
         """Files that agent code finds in its current folder, by their paths there."""

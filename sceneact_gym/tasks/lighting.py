@@ -10,6 +10,12 @@ ROOM: dict[str, Any] = {
     "suns": [{"energy": 2.5, "rotation_deg": [35.0, 15.0, 30.0], "angle_deg": 6.0}],
 }
 
+OUTDOOR: dict[str, Any] = {
+    "world_color": [1.0, 1.0, 1.0],
+    "world_strength": 0.75,
+    "suns": [{"energy": 3.0, "rotation_deg": [38.0, 12.0, 35.0], "angle_deg": 3.0}],
+}
+
 OBJECT: dict[str, Any] = {
     "world_color": [1.0, 1.0, 1.0],
     "world_strength": 0.42,

@@ -1,4 +1,4 @@
-"""Closed solids that furniture is made of: rounded boxes, cylinders and turned profiles. Z up, metres."""
+"""Closed solids that things are made of: rounded boxes, cylinders, turned and swept profiles. Z up, metres."""
 
 from __future__ import annotations
 
@@ -61,6 +61,53 @@ def lathe(profile: Sequence[tuple[float, float]], at: Sequence[float], material:
     last = 1 + (len(rings) - 1) * segments
     faces.append(np.stack([last + around, last + after, np.full(segments, len(vertices) - 1)], axis=1))
     return Part(vertices + np.asarray(at, float), np.concatenate(faces), material)
+
+
+def sweep(rings: Sequence[Sequence[Sequence[float]] | Array], material: Material) -> Part:
+    """A solid between rings of equally many points, one after the other, closed by the first and the last one.
+
+    Args:
+        rings: (K, N, 3) points; each ring is planar and convex, and all run in the same direction.
+        material: its surface.
+    """
+    points = np.asarray(rings, float)
+    count, around = points.shape[:2]
+    here = np.arange(around)
+    after = (here + 1) % around
+    faces = []
+    for ring in range(count - 1):
+        low, high = ring * around, (ring + 1) * around
+        faces.append(np.stack([low + here, low + after, high + after], axis=1))
+        faces.append(np.stack([low + here, high + after, high + here], axis=1))
+    fan = np.stack([np.zeros(around - 2, int), here[1:-1], here[2:]], axis=1)
+    faces += [fan[:, ::-1], fan + (count - 1) * around]
+    part = Part(points.reshape(-1, 3), np.concatenate(faces), material)
+    a, b, c = (part.vertices[part.faces[:, i]] for i in range(3))
+    outwards = float(np.einsum("ij,ij->", a, np.cross(b, c))) > 0
+    return part if outwards else Part(part.vertices, part.faces[:, ::-1], material)
+
+
+def prism(outline: Sequence[tuple[float, float]], low: float, high: float, material: Material, axis: int = 1) -> Part:
+    """A convex outline between two heights along an axis.
+
+    Args:
+        outline: points in the two other axes, in the order x, y, z.
+        low: where it begins, metres.
+        high: where it ends.
+        axis: 0, 1 or 2.
+        material: its surface.
+    """
+    return sweep([np.insert(np.asarray(outline, float), axis, height, axis=1) for height in (low, high)], material)
+
+
+def lying(part: Part, at: Sequence[float] = (0.0, 0.0, 0.0)) -> Part:
+    """A part turned so that its Z axis lies along X (and X along Y), then shifted: wheels, barrels, rollers."""
+    return Part(part.vertices[:, [2, 0, 1]] + np.asarray(at, float), part.faces, part.material)
+
+
+def facing(part: Part, at: Sequence[float] = (0.0, 0.0, 0.0)) -> Part:
+    """A part turned so that its Z axis looks to the front, -Y (and Y upwards), then shifted."""
+    return Part(part.vertices[:, [0, 2, 1]] * [1, -1, 1] + np.asarray(at, float), part.faces, part.material)
 
 
 @cache

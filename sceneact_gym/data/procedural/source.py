@@ -16,6 +16,7 @@ from sceneact_gym.data.procedural.articulated import (
     frame_opening,
     generate_articulated,
 )
+from sceneact_gym.data.procedural.dynamic.scene import DYNAMIC_SPLITS, generate_dynamic
 from sceneact_gym.data.procedural.rooms import (
     FOV_X_DEG,
     ROOM_SPLITS,
@@ -127,12 +128,49 @@ def articulated_case(case_id: str, split: str, index: int) -> Case:
     )
 
 
+def dynamic_case(case_id: str, split: str, index: int) -> Case:
+    """A component library, and a scene made of it in which some things move."""
+    return _dynamic("dynamic", "lowpoly", case_id, split, index)
+
+
+def dynamic_photoreal_case(case_id: str, split: str, index: int) -> Case:
+    """The same with a video that looks real."""
+    return _dynamic("dynamic_photoreal", "photoreal", case_id, split, index)
+
+
+def _dynamic(task: str, condition: str, case_id: str, split: str, index: int) -> Case:
+    scene = generate_dynamic(split, index)
+    files = {f"{name}.glb": scene.component_glb(name) for name in sorted(scene.library)}
+    return Case(
+        id=case_id,
+        task=task,
+        condition=condition,
+        split=split,
+        public=Public(
+            assets=files,
+            views=(View("camera", scene.camera, FOV_X_DEG),),
+            data={"components": list(files)},
+        ),
+        truth={
+            "scene.glb": np.frombuffer(scene.scene_glb(), np.uint8),
+            "movers": [f"mover_{number:02d}" for number in range(len(scene.movers))],
+            "tracks": scene.tracks(),
+            "statics": scene.static_places(),
+            "placements": [[f"{name}.glb", pose.tolist()] for name, pose in scene.statics],
+            "moving": [f"{mover.component}.glb" for mover in scene.movers],
+            "poses": np.array([mover.poses for mover in scene.movers]),
+        },
+    )
+
+
 BUILDERS: dict[str, tuple[Callable[[str, str, int], Case], dict[str, int | None]]] = {
     "layout": (layout_case, ROOM_SPLITS),
     "layout_multiview": (layout_multiview_case, ROOM_SPLITS),
     "camera": (camera_case, ROOM_SPLITS),
     "articulated": (articulated_case, ARTICULATED_SPLITS),
     "reconstruction": (reconstruction_case, ROOM_SPLITS),
+    "dynamic": (dynamic_case, DYNAMIC_SPLITS),
+    "dynamic_photoreal": (dynamic_photoreal_case, DYNAMIC_SPLITS),
 }
 """Per task: what builds a case, and how many cases each split has (None: endless)."""
 

@@ -1,0 +1,1 @@
+"""Generated scenes in which two to six things move for six seconds."""
