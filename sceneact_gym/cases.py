@@ -131,7 +131,7 @@ class Case:
         Raises:
             CaseNotFound: a file is missing or broken; the message names it.
         """
-        about = _read_json(folder / "case.json")
+        about = read_about(folder)
         public = _read_json(folder / "public" / "public.json")
         truth: dict[str, Any] = _read_json(folder / "truth" / "truth.json")
         try:
@@ -143,8 +143,8 @@ class Case:
             return Case(
                 id=about["id"],
                 task=about["task"],
-                condition=about.get("condition", ""),
-                split=about.get("split", ""),
+                condition=about["condition"],
+                split=about["split"],
                 public=Public(
                     assets={path.name: path.read_bytes() for path in _files(folder / "public" / "assets")},
                     views=tuple(View.from_dict(view) for view in public.get("views", ())),
@@ -155,6 +155,19 @@ class Case:
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise CaseNotFound(f"{folder} is no case folder: {problem!r} is wrong or missing in its JSON") from problem
+
+
+def read_about(folder: Path) -> dict[str, str]:
+    """What `case.json` says: `id`, `task`, `condition` and `split`.
+
+    Raises:
+        CaseNotFound: the file is missing or broken; the message names it.
+    """
+    about = {"condition": "", "split": "", **_read_json(folder / "case.json")}
+    for name in ("id", "task", "condition", "split"):
+        if not isinstance(about.get(name), str):
+            raise CaseNotFound(f"{folder / 'case.json'} must have the text {name!r}")
+    return about
 
 
 def _files(folder: Path) -> list[Path]:

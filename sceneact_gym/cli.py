@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sceneact_gym import cli_data
 from sceneact_gym import doctor as doctor_checks
 from sceneact_gym.agents import AGENTS
 from sceneact_gym.bench import report
@@ -22,6 +23,7 @@ from sceneact_gym.tasks import TASKS
 app = typer.Typer(
     help="Gymnasium environments over headless Blender.", no_args_is_help=True, pretty_exceptions_enable=False
 )
+app.add_typer(cli_data.app, name="data")
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 

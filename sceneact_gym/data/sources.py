@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sceneact_gym.cases import Case
+from sceneact_gym.cases import Case, read_about
+from sceneact_gym.data.bundles import read_manifest, verify
 from sceneact_gym.errors import CaseNotFound
 
 SPLITS = ("train", "val", "test")
@@ -39,19 +40,23 @@ class CaseSource(ABC):
 
 
 class FolderSource(CaseSource):
-    """Case folders under one folder, in the order of their names."""
+    """Case folders under one folder, in the order of their names. Its manifest, if there is one, must fit."""
 
     def __init__(self, folder: Path, task: str, split: str) -> None:
         """Keeps the cases of `task`; `split` filters those that name one.
 
         Raises:
-            CaseNotFound: the folder has none.
+            CaseNotFound: the folder has none, or two of the same id; or its manifest cannot be read.
         """
+        self._folder = folder
+        self._manifest = read_manifest(folder)
         self._cases: dict[str, Path] = {}
         for path in sorted(folder.glob("*/case.json")):
-            case = Case.load(path.parent)
-            if case.task == task and case.split in ("", split):
-                self._cases[case.id] = path.parent
+            about = read_about(path.parent)
+            if about["task"] == task and about["split"] in ("", split):
+                if about["id"] in self._cases:
+                    raise CaseNotFound(f"{path.parent} and {self._cases[about['id']]} have the same id")
+                self._cases[about["id"]] = path.parent
         if not self._cases:
             raise CaseNotFound(f"{folder} has no case folder of the task {task!r} and the split {split!r}")
 
@@ -64,9 +69,11 @@ class FolderSource(CaseSource):
         return list(self._cases)[index % len(self._cases)]
 
     def load(self, case_id: str) -> Case:
-        """See `CaseSource`."""
+        """See `CaseSource`; also when a file is not the one of the manifest, which the message names."""
         if case_id not in self._cases:
             raise CaseNotFound(f"there is no case {case_id!r}; the folder has {', '.join(list(self._cases)[:20])}")
+        if self._manifest is not None:
+            verify(self._folder, self._cases[case_id], self._manifest)
         return Case.load(self._cases[case_id])
 
 
