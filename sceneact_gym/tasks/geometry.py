@@ -12,7 +12,7 @@ from sceneact_gym.data.glb import Material, Node, Part, write_glb
 from sceneact_gym.evaluators.base import MAX_COORDINATE, Mesh
 
 MOVES = 1e-4
-"""What changes less over the frames (metres, and entries of a rotation) does not move: single precision is no better."""
+"""What changes less over the frames (metres, or entries of a rotation) does not move: float32 is not better."""
 MAX_DEPTH = 100
 """Parents above an object; deeper scenes are not collected."""
 

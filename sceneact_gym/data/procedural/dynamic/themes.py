@@ -99,7 +99,7 @@ def _pick(rng: Rng, count: int) -> list[str]:
 def town(draft: Draft) -> None:
     """Straight traffic in both directions between houses."""
     rng = draft.rng
-    draft.ground(46, 40, "grass")
+    draft.ground(46, 42, "grass")
     turn = np.pi / 2
     draft.stand(draft.add("road", make.road(44.0)), (0, 0), turn)
     colors = _pick(rng, 4)
@@ -118,7 +118,7 @@ def town(draft: Draft) -> None:
         draft.stand(back, (x + rng.uniform(-0.7, 0.7), 11.5), 0.0)
     house = draft.add("house", make.house("white"))
     for x in (-14.0, 1.0, 14.5):
-        draft.stand(house, (x + rng.uniform(-1, 1), -11.5 + rng.uniform(-1, 1)), np.pi)
+        draft.stand(house, (x + rng.uniform(-1, 1), -15.0 + rng.uniform(-0.6, 0.6)), np.pi)
     lamp = draft.add("lamp_post", make.lamp_post())
     for x in (-12.0, 0.0, 12.0):
         draft.stand(lamp, (x, 4.7), 0.0)
@@ -216,9 +216,9 @@ def railway(draft: Draft) -> None:
         car = draft.add(f"car_{colors[3]}", make.car(colors[3]))
         draft.stand(draft.add("road", make.road(32.0, 4.0, ())), (0, -13.2), np.pi / 2)
         draft.move(car, motions.straight((-13.0, -13.2, 0.06), 0.0, rng.uniform(2.5, 4.2)), "straight")
-    draft.stand(draft.add("station", make.station()), (0.0, 5.0), np.pi / 2)
+    draft.stand(draft.add("station", make.station()), (0.0, 12.2), np.pi / 2)
     draft.stand(draft.add("signal", make.signal()), (-11.2, -1.0), 0.0)
-    draft.stand(draft.add("house", make.house("blue")), (0.8, -2.4), rng.uniform(-0.3, 0.3))
+    draft.stand(draft.add("house", make.house("blue")), (11.5, 11.0), rng.uniform(-0.7, 0.0))
     draft.scatter(draft.add("pine", make.pine()), 6)
     draft.scatter(draft.add("bush", make.bush()), 3)
     draft.add("rock", make.rock())
@@ -291,7 +291,7 @@ def factory(draft: Draft) -> None:
 def playground(draft: Draft) -> None:
     """Rolling balls, spinning tops, a swing and a seesaw."""
     rng = draft.rng
-    draft.ground(26, 22, "earth")
+    draft.ground(25, 20, "earth")
     colors = _pick(rng, 5)
     radius = 0.6
     ball = draft.add(f"ball_{colors[0]}", make.ball(colors[0], radius))
@@ -301,10 +301,10 @@ def playground(draft: Draft) -> None:
     normal = np.array([0.0, -2.3, 6.0]) / np.hypot(6.0, 2.3)
     top = np.array([-6.5, 5.0, 2.4]) + radius * normal + 0.8 * slope
     foot = np.array([-6.5, -1.0 - 0.7, radius])
-    stop = foot + [0, -rng.uniform(3.5, 6.0), 0]
+    stop = foot + [0, -rng.uniform(2.5, 4.0), 0]
     draft.move(ball, motions.roll([top, foot, stop], [0.3, 4.2, 1.2], radius), "roll")
     other = draft.add(f"ball_{colors[1]}", make.ball(colors[1], 0.8))
-    y = rng.uniform(-8.5, -7.5)
+    y = rng.uniform(-7.5, -6.5)
     draft.move(other, motions.roll([(10, y, 0.8), (-1.0, y, 0.8)], [3.0, 1.2], 0.8), "roll")
     top_name = draft.add("spinning_top", make.spinning_top(colors[2]))
     if rng.random() < 0.7:
