@@ -81,7 +81,7 @@ def audit_case(case: Case) -> list[Finding]:
     add("public/public.json", _search_json({"views": views, "data": dict(case.public.data)}, truth))
     for name, data in case.public.assets.items():
         file = f"public/assets/{name}"
-        add(file, _search_json(name, truth))
+        add(file, ((what, "its name") for what, _ in _search_json(name, truth)))
         if data[:4] == b"glTF":
             add(file, glb_problems(data))
             add(file, _search_glb(data, case, truth))
@@ -117,7 +117,7 @@ def _strangers(folder: Path) -> Iterator[tuple[str, str, str]]:
     for path in sorted((folder / "public").rglob("*")):
         name = path.relative_to(folder).as_posix()
         expected = re.fullmatch(r"public/(public\.json|assets(/[^/]+)?|references(/\d{4}\.png)?)", name)
-        if not expected or path.is_symlink():
+        if not expected or path.is_symlink() or (path.is_dir() and name.count("/") > 1):
             yield name, "a file that no case needs", "its name"
     for name, keys in (("case.json", CASE_KEYS), ("public/public.json", {"views", "data"})):
         for key in sorted(json.loads((folder / name).read_text(encoding="utf-8")).keys() - keys):

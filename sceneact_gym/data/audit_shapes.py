@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from sceneact_gym.cases import Case
 from sceneact_gym.data.audit_files import Problem
 from sceneact_gym.data.truth_index import TruthIndex
+from sceneact_gym.evaluators import gltf
 from sceneact_gym.evaluators.base import Mesh, box_centre
 
 Array = NDArray[np.float64]
 
+OBJECT_ASSET = "object.glb"
 SAME = 1e-4
 """Metres between equal vertices."""
 MOVED = 1e-2
@@ -65,11 +67,11 @@ def _copies(meshes: list[Mesh], truth: TruthIndex) -> Iterator[Problem]:
 def _opened(meshes: list[Mesh], case: Case) -> Iterator[Problem]:
     """Meshes that stand as a part does in a state that is not the closed one."""
     frames = np.asarray(case.truth["frames"], float)
-    by_name = {mesh.name: len(mesh.vertices) for mesh in meshes}
-    names = list(case.public.data["objects"])
-    starts = np.cumsum([0, *(by_name.get(name, 0) for name in names)])
+    given = case.public.assets.get(OBJECT_ASSET, b"")
+    closed = {mesh.name: len(mesh.vertices) for mesh in (gltf.load(given).world_meshes() if given else ())}
+    starts = np.cumsum([0, *(closed.get(name, 0) for name in case.public.data.get("objects", ()))])
     if starts[-1] != frames.shape[1]:
-        # Not the object, or one with something else in it: whole parts are compared instead.
+        # The meshes are not those of the truth: whole parts are compared instead.
         owner = np.asarray(case.truth["part_of_vertex"])
         slices = [owner == part for part in np.unique(owner)]
     else:
