@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sceneact_gym.agents.base import Agent
 from sceneact_gym.agents.camera_search import CameraSearchAgent
+from sceneact_gym.agents.reconstruction_hull import ReconstructionHullAgent
 from sceneact_gym.agents.simple import NoopAgent, OracleAgent, RandomAgent
 
 AGENTS: dict[str, type[Agent]] = {
@@ -11,7 +12,8 @@ AGENTS: dict[str, type[Agent]] = {
     "random": RandomAgent,
     "oracle": OracleAgent,
     "camera-search": CameraSearchAgent,
+    "reconstruction-hull": ReconstructionHullAgent,
 }
 """Agents by the name that the command line takes."""
 
-__all__ = ["AGENTS", "Agent", "CameraSearchAgent", "NoopAgent", "OracleAgent", "RandomAgent"]
+__all__ = ["AGENTS", "Agent", "CameraSearchAgent", "NoopAgent", "OracleAgent", "RandomAgent", "ReconstructionHullAgent"]
