@@ -130,21 +130,22 @@ def _strangers(folder: Path) -> Iterator[tuple[str, str, str]]:
 # --- texts and numbers ------------------------------------------------------------------------------------------------
 
 
-def _search_json(value: Any, truth: TruthIndex) -> Iterator[Problem]:
+def _search_json(value: Any, truth: TruthIndex, words: bool = True) -> Iterator[Problem]:
     """The truth in JSON values: words in keys and texts, places and angles in numbers, also those in texts."""
     numbers: list[tuple[str, float]] = []
     for where, item in _leaves(value):
         if isinstance(item, str):
-            word = truth.word(item)
+            word = truth.word(item) if words else None
             if word:
                 yield f"the word {word}", where
-            numbers += [(where, number) for number in _numbers_in(item)]
+            yield from _search_numbers([(where, number) for number in _numbers_in(item)], truth)
+            numbers += [(where, number) for number in _numbers_in(item) if not number.is_integer()]
         else:
             numbers.append((where, float(item)))
     yield from _search_numbers(numbers, truth)
 
 
-def _search_numbers(numbers: list[tuple[str, float]], truth: TruthIndex) -> Iterator[Problem]:
+def _search_numbers(numbers: list[tuple[str, float]], truth: TruthIndex, angles: bool = True) -> Iterator[Problem]:
     values = np.array([value for _, value in numbers])
     # Three in a row, or the last column of a 4x4 matrix.
     for step in (1, 4):
@@ -154,7 +155,8 @@ def _search_numbers(numbers: list[tuple[str, float]], truth: TruthIndex) -> Iter
                 yield f"the place {np.round(rows[row], 4).tolist()}: {label}", numbers[row][0]
     for where, number in numbers:
         # The given cameras have many numbers, and none of them is an angle.
-        angle = None if where.startswith("views") or number.is_integer() else truth.angle(number)
+        searched = angles and not where.startswith("views") and not number.is_integer()
+        angle = truth.angle(number) if searched else None
         if angle:
             yield f"the angle {number:g}: {angle}", where
 
@@ -202,14 +204,11 @@ def _search_document(glb: RawGlb, truth: TruthIndex) -> Iterator[Problem]:
         for what, inside in _search_json(extras, truth):
             yield what, f"{where}.{inside}"
     # What is derived from the data is compared with the data (`glb_problems`), not with the truth: the corner of a
-    # door may well lie on its hinge.
+    # door may well lie on its hinge. Whole numbers here are indices.
     plain = {kind: rows for kind, rows in glb.document.items() if kind not in ("accessors", "bufferViews", "buffers")}
-    numbers = [(where, float(item)) for where, item in _leaves(plain) if not isinstance(item, str)]
-    texts = [(where, number) for where, text in _texts(glb.document) for number in _numbers_in(text)]
-    for found in (numbers, texts):
-        values = [("views", value) for _, value in found]
-        for what, _ in _search_numbers(values, truth):
-            yield what, "the GLB's JSON"
+    numbers = [(where, item) for where, item in _leaves(plain) if isinstance(item, float)]
+    yield from _search_numbers(numbers, truth, angles=False)
+    yield from _search_json([text for _, text in _texts(glb.document)], truth, words=False)
 
 
 def _texts(value: Any, where: str = "", free: bool = False) -> Iterator[tuple[str, str]]:

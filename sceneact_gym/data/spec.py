@@ -164,6 +164,8 @@ class DynamicScene(_Own):
     scene: str
     movers: Names
     """Patterns of the animated nodes that count; other animated nodes are shown and neither mover nor static."""
+    statics: Names | None = None
+    """Patterns of the top-level nodes that count as standing; by default all that do not move."""
     places: Literal["means", "origins"] = "means"
     """What the place of a thing is: the mean of its vertices, or its node's origin."""
     components: str | None = None
