@@ -49,11 +49,18 @@ def _checked(answer: Any, blobs: list[bytes]):
     for name, vertices, faces in rows:
         if vertices < 0 or faces < 0 or point + vertices > len(points) or triangle + faces > len(triangles):
             raise OperationError("Blender's answer about the meshes is broken")
-        mesh = Mesh(name, points[point : point + vertices], triangles[triangle : triangle + faces])
+        mesh = Mesh(name, points[point : point + vertices], _in_order(triangles[triangle : triangle + faces]))
         point, triangle = point + vertices, triangle + faces
         inside = not faces or (0 <= mesh.faces.min() and mesh.faces.max() < vertices)
         if vertices and inside and np.isfinite(mesh.vertices).all() and abs(mesh.vertices).max() < MAX_COORDINATE:
             yield mesh
+
+
+def _in_order(triangles: np.ndarray) -> np.ndarray:
+    """The same triangles, each from its lowest corner on, sorted: some of Blender's operators make them in any order."""
+    first = np.argmin(triangles, axis=1) if len(triangles) else np.zeros(0, int)
+    turned = np.take_along_axis(triangles, (first[:, None] + np.arange(3)) % 3, axis=1)
+    return turned[np.lexsort(turned.T[::-1])]
 
 
 def meshes_glb(meshes: list[Mesh]) -> bytes:
@@ -123,5 +130,5 @@ def _parts(rows: list[tuple[str, int, int, int]], points: np.ndarray, triangles:
             raise OperationError("Blender's answer about the scene is broken")
         if faces and not (0 <= corners.min() and corners.max() < vertices):
             raise OperationError("Blender's answer about the scene is broken")
-        yield [Part(points[point : point + vertices], corners, CLAY)] if faces else []
+        yield [Part(points[point : point + vertices], _in_order(corners), CLAY)] if faces else []
         point, triangle = point + vertices, triangle + faces

@@ -26,6 +26,7 @@ from gymnasium.utils.env_checker import check_env
 
 from sceneact_gym.blender import session as session_module
 from sceneact_gym.blender.session import BlenderSession
+from sceneact_gym.data.references import cache_folder
 from sceneact_gym.envs import ENVS
 from sceneact_gym.errors import CaseNotFound
 
@@ -187,11 +188,10 @@ def test_arrays_are_new_every_time(env: gym.Env[Any, Any]) -> None:
     assert np.array_equal(again["references"], references) and not again["render"].any()
 
 
+# Without a mode the environments are asynchronous, but without shared memory; "async" alone uses it.
 @pytest.mark.parametrize("mode", ["sync", "async", None])
 @pytest.mark.parametrize("env_id", ENVS)
 def test_several_environments(env_id: str, mode: str | None) -> None:
-    if mode is not None and env_id != CAMERA:
-        pytest.skip("explicit modes are tried with one environment")
     before = descendants(os.getpid()) if sys.platform == "linux" else set()
     envs = gym.make_vec(env_id, num_envs=2, vectorization_mode=mode, **SMALL)
     try:
@@ -268,6 +268,17 @@ def test_seeds_choose_cases(camera: gym.Env[Any, Any]) -> None:
 # --- the same again ---------------------------------------------------------------------------------------------------
 
 
+WORK = """
+bpy.context.scene.camera.location.x += 0.25
+for name in ("object_00", "node_000"):
+    if name in bpy.data.objects:
+        bpy.data.objects[name].location.x += 0.25
+bpy.ops.mesh.primitive_uv_sphere_add(segments=12, ring_count=8, location=(1, 0, 1))
+bpy.context.object.name = "mark"
+"""
+"""Changes what is collected in every task."""
+
+
 def play(env: gym.Env[Any, Any], seed: int) -> dict[str, Any]:
     """An episode of sampled and of hostile actions: everything that came of it."""
     observation, info = env.reset(seed=seed)
@@ -284,7 +295,7 @@ def play(env: gym.Env[Any, Any], seed: int) -> dict[str, Any]:
     actions += [
         [code("print(sorted(o.name for o in bpy.data.objects), {'b', 'a', 'c'}, hash('text'), id)")],
         [code("import os; os._exit(1)"), {"name": "render_scene_view", "arguments": {"size": 48}}],
-        [code("bpy.context.scene.camera.location.x += 0.25"), {"name": "no such tool"}, {"name": "get_scene_info"}],
+        [code(WORK), {"name": "no such tool"}, {"name": "get_scene_info"}],
         [{"name": "render_scene_view"}],
     ]
     for action in actions:
@@ -300,12 +311,16 @@ def play(env: gym.Env[Any, Any], seed: int) -> dict[str, Any]:
     return record
 
 
-def test_the_same_actions_give_the_same_episode(camera: gym.Env[Any, Any]) -> None:
-    first = play(camera, 21)
-    assert first["errors"] == 2 and first["status"] == "ok" and len(set(first["pixels"])) > 5
+def test_the_same_actions_give_the_same_episode(env: gym.Env[Any, Any]) -> None:
+    first = play(env, 21)
+    assert first["errors"] >= 2 and first["status"] == "ok" and len(set(first["pixels"])) > 3
     assert first["submission_hash"]
+    assert play(env, 21) == first
+
+
+def test_another_process_gives_the_same_episode(camera: gym.Env[Any, Any]) -> None:
+    first = play(camera, 21)
     assert play(camera, 22)["submission_hash"] != first["submission_hash"]
-    assert play(camera, 21) == first
     script = f"""
         import json, sys
         import gymnasium as gym
@@ -325,6 +340,74 @@ def test_the_same_actions_give_the_same_episode(camera: gym.Env[Any, Any]) -> No
         check=True,
     )
     assert json.loads(answer.stdout) == first
+
+
+# --- what agent code can do to an episode ---------------------------------------------------------------------------
+
+
+def test_a_crash_costs_only_its_own_call(env: gym.Env[Any, Any]) -> None:
+    env.reset(seed=4)
+    *_, info = env.step(code(WORK))
+    assert not info["results"][0]["is_error"]
+    *_, info = env.step([code("bpy.data.objects['mark'].name = 'gone'\nimport os; os.abort()"), code("print(1 + 1)")])
+    crash, after = info["results"]
+    assert crash["is_error"] and "SIGABRT" in crash["text"] and "restarted" in crash["text"]
+    assert not after["is_error"] and after["text"] == "2\n"
+    *_, info = env.step({"name": "get_object_info", "arguments": {"name": "mark"}})
+    assert not info["results"][0]["is_error"]
+    *_, terminated, _, info = env.step([])
+    assert terminated and info["status"] == "ok" and info["score"] is not None
+
+
+LOOK = """
+import json, os, sys
+seen = {"files": [], "blocks": [], "properties": []}
+for folder, _, names in os.walk("."):
+    seen["files"] += [os.path.relpath(os.path.join(folder, name), ".") for name in names]
+seen["environment"] = sorted(os.environ)
+seen["arguments"] = sys.argv
+for kind in dir(bpy.data):
+    blocks = getattr(bpy.data, kind)
+    if isinstance(blocks, bpy.types.bpy_prop_collection):
+        for block in blocks:
+            seen["blocks"].append([kind, getattr(block, "name", "")])
+            if hasattr(block, "keys"):
+                try:
+                    seen["properties"] += [[kind, block.name, key] for key in block.keys()]
+                except TypeError:
+                    pass
+seen["opened"] = []
+for path in PATHS:
+    try:
+        seen["opened"].append([path, os.listdir(path) if os.path.isdir(path) else len(open(path, "rb").read())])
+    except OSError:
+        pass
+print(json.dumps(seen))
+"""
+
+
+def test_agent_code_sees_the_public_half_only(env: gym.Env[Any, Any]) -> None:
+    env.reset(seed=4)
+    episode = env.unwrapped.episode
+    vault = env.unwrapped.host.session._home.vault
+    forbidden = [ROOT, ROOT / "sceneact_gym" / "cases.py", cache_folder(), vault, f"/proc/{os.getpid()}/environ"]
+    *_, info = env.step(code(f"PATHS = {[str(path) for path in forbidden]!r}" + LOOK))
+    (result,) = info["results"]
+    assert not result["is_error"], result["text"]
+    seen = json.loads(result["text"])
+    assert seen["opened"] == []
+    given = {f"components/{name}" for name in episode.case.public.data.get("components", ())}
+    assert {name for name in seen["files"] if not name.startswith(("home/", "tmp/"))} <= given | {"scene.blend"}
+    assert given <= set(seen["files"])
+    # Data-blocks: what Blender always has, and what the initial scene shows.
+    shown = {thing["name"] for thing in episode.session.query("scene_info")["objects"]}
+    assert {name for kind, name in seen["blocks"] if kind == "objects"} == shown
+    assert {name for kind, name in seen["blocks"] if kind in ("actions", "texts", "images", "libraries")} <= {
+        "Render Result"
+    }
+    assert [row for row in seen["properties"] if row[2] != "cycles"] == []
+    text = json.dumps([seen["environment"], seen["arguments"], seen["blocks"], seen["files"]])
+    assert episode.case.id not in text and "truth" not in text
 
 
 # --- no process and no file is left -----------------------------------------------------------------------------------
