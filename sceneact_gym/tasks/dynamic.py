@@ -40,8 +40,8 @@ Rules of this world
   does not move. What is collected are the meshes that a render of frame 1 would show and their places in the frames 1
   to {frames} as Blender evaluates them: keys, parents, constraints and drivers all count. A thing moves if its place
   changes; what has a parent belongs to the topmost parent. Keep each thing an object of its own and key the thing
-  itself: what hangs unmoved from a moving parent counts as standing, too. What Blender interpolates between your keys counts as well, so mind the interpolation (LINEAR
-  for even motion, CONSTANT or a key on every frame for jumps).
+  itself: what hangs unmoved from a moving parent counts as standing, too. What Blender interpolates between your keys
+  counts as well, so mind the interpolation (LINEAR for even motion, CONSTANT or a key on every frame for jumps).
 - One turn is one or more tool calls (at most 16), run in order. You have {budget} turns. A turn without calls, or the
   tool submit, ends the episode; so does the last turn. What then counts is the scene.
 

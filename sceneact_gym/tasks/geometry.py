@@ -57,7 +57,7 @@ def _checked(answer: Any, blobs: list[bytes]):
 
 
 def _in_order(triangles: np.ndarray) -> np.ndarray:
-    """The same triangles, each from its lowest corner on, sorted: some of Blender's operators make them in any order."""
+    """The same triangles, each from its lowest corner on, sorted: some operators make them in any order."""
     first = np.argmin(triangles, axis=1) if len(triangles) else np.zeros(0, int)
     turned = np.take_along_axis(triangles, (first[:, None] + np.arange(3)) % 3, axis=1)
     return turned[np.lexsort(turned.T[::-1])]
