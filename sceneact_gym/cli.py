@@ -17,6 +17,7 @@ from sceneact_gym.bench import report
 from sceneact_gym.bench.runner import RunConfig
 from sceneact_gym.bench.runner import run as run_episodes
 from sceneact_gym.envs import ENVS
+from sceneact_gym.episode import EpisodeConfig
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.tasks import TASKS
 
@@ -82,8 +83,7 @@ def run(
     quiet: Annotated[bool, typer.Option(help="Print the summary only.")] = False,
 ) -> None:
     """Runs an agent and writes a run folder; see it with `sceneact show`."""
-    if env not in ENVS:
-        raise ValueError(f"there is no environment {env!r}; there are {', '.join(ENVS)}")
+    _known(env)
     folder = out or _new_folder(f"{env.split('/')[-1].lower()}-{agent}")
     kwargs: dict[str, Any] = {
         "split": split,
@@ -102,12 +102,31 @@ def run(
 
 @app.command()
 def show(
-    folder: Annotated[Path, typer.Argument(help="A run folder.")],
+    what: Annotated[list[str], typer.Argument(help="A run folder; with --sheet, one or more environment ids.")],
     picture: Annotated[Path | None, typer.Option(help="Write a picture of an episode to this PNG file.")] = None,
     episode: Annotated[int, typer.Option(help="Which episode the picture shows, from 0.")] = 0,
-    size: Annotated[int, typer.Option(help="Pixels of each view in the picture.")] = 192,
+    sheet: Annotated[Path | None, typer.Option(help="Write references of cases to this PNG file.")] = None,
+    count: Annotated[int, typer.Option(help="Number of cases on the sheet.")] = 12,
+    split: Annotated[str, typer.Option(help="train, val or test, for the sheet.")] = "test",
+    source: Annotated[str, typer.Option(help="procedural, or a folder of cases, for the sheet.")] = "procedural",
+    samples: Annotated[int, typer.Option(help="Samples per pixel, for the sheet.")] = 16,
+    size: Annotated[int, typer.Option(help="Pixels of each view.")] = 192,
 ) -> None:
-    """Shows the results of a run, and makes a picture of an episode."""
+    """Shows the results of a run, a picture of one of its episodes, or a contact sheet of cases.
+
+    A sheet has one row of views per case: closed and open for Articulated, start, middle and end for Dynamic; with
+    several environments, their views side by side.
+    """
+    if sheet is not None:
+        from sceneact_gym.bench.sheet import contact_sheet
+
+        config = EpisodeConfig(source=source, split=split, reference_size=size, render={"samples": samples})
+        contact_sheet([_known(env) for env in what], count, config).save(sheet, optimize=True)
+        console.print(f"sheet: {sheet}", markup=False)
+        return
+    if len(what) != 1:
+        raise ValueError("show takes one run folder, or environment ids together with --sheet")
+    folder = Path(what[0])
     _print_run(folder)
     if picture is not None:
         folders = report.episode_folders(folder)
@@ -141,6 +160,12 @@ def score(
         if not any(isinstance(value, (list, dict)) for value in values):
             table.add_row(metric, *[f"{value:.4f}" if isinstance(value, float) else str(value) for value in values])
     console.print(table)
+
+
+def _known(env_id: str) -> str:
+    if env_id not in ENVS:
+        raise ValueError(f"there is no environment {env_id!r}; there are {', '.join(ENVS)}")
+    return env_id
 
 
 def _new_folder(name: str) -> Path:

@@ -175,7 +175,7 @@ class EpisodeHost:
             IsolationUnavailable: the kernel cannot confine Blender and `isolation` is not `off`.
             InfraError: Blender failed to prepare the scene.
         """
-        case = self._case(case_id)
+        case = self.case(case_id)
         self._end_trace()
         self.session.load(case.id, lambda session: self.task.build(session, case), self.task.files(case))
         self._count += 1
@@ -185,8 +185,14 @@ class EpisodeHost:
         self._trace = Trace(folder)
         return Episode(self, case, self._trace)
 
-    def _case(self, case_id: str) -> Case:
-        """The case with its references; the last few are kept, since making one again costs more than a reset."""
+    def case(self, case_id: str) -> Case:
+        """A case with its references, which are rendered when they are looked at.
+
+        The last few cases are kept, since making one again costs more than a reset.
+
+        Raises:
+            As `begin`.
+        """
         case = self._cases.get(case_id) or self.source.load(case_id)
         self.session.start()
         size = self.config.reference_size

@@ -139,6 +139,10 @@ class ArticulatedTask(Task):
         """The fixed camera, once per frame."""
         return case.public.views * evaluator.FRAMES
 
+    def telling_references(self, case: Case) -> Sequence[int]:
+        """Closed and open."""
+        return (0, evaluator.OPEN_FRAME)
+
     def reference_frames(self, case: Case) -> Sequence[int]:
         """1 to 32; where a state comes again, its first frame, so that it is rendered only once."""
         first: dict[bytes, int] = {}

@@ -116,6 +116,10 @@ class Task(ABC):
         """Which of the references an observation holds, at most `references` of them; the first ones by default."""
         return range(min(self.references, len(case.public.references)))
 
+    def telling_references(self, case: Case) -> Sequence[int]:
+        """The few references that show a case best on a contact sheet."""
+        return (0,)
+
     @abstractmethod
     def reference_views(self, case: Case) -> Sequence[View]:
         """The cameras, in order, whose pictures are the references. Used by the trusted renderer only."""

@@ -170,6 +170,10 @@ class DynamicTask(Task):
         """Nine frames, evenly spaced."""
         return SHOWN
 
+    def telling_references(self, case: Case) -> Sequence[int]:
+        """Start, middle and end."""
+        return (0, evaluator.FRAMES // 2, evaluator.FRAMES - 1)
+
 
 class DynamicPhotorealTask(DynamicTask):
     """The same scenes and the same truth; only the video looks real."""
