@@ -98,6 +98,7 @@ def test_mistakes_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixtur
     for arguments, words in (
         (["run", "SceneAct/Nothing-v0"], "there is no environment"),
         (["show", str(tmp_path)], "is no run folder"),
+        (["show", str(tmp_path), "--sheet", "x.png"], "there is no environment"),
         (["run", CAMERA, "--split", "secret", "--out", str(tmp_path / "a")], "train, val, test"),
         (["run", CAMERA, "--engine", "magic", "--out", str(tmp_path / "b")], "engine must be one of"),
         (["run", CAMERA, "--isolation", "maybe", "--out", str(tmp_path / "c")], "isolation must be"),
@@ -107,6 +108,25 @@ def test_mistakes_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixtur
             cli.main()
         assert stop.value.code == 2
         assert words in capsys.readouterr().err
+
+
+def test_contact_sheets(tmp_path: Path) -> None:
+    def sheet(*arguments: str) -> np.ndarray:
+        path = tmp_path / "sheet.png"
+        said = CliRunner().invoke(
+            cli.app, ["show", *arguments, "--sheet", str(path), "--size", "32", "--samples", "1", "--count", "2"]
+        )
+        assert said.exit_code == 0, said.output
+        return np.asarray(Image.open(path).convert("RGB"))
+
+    # Two cases, closed and open, in one row: views 4 pixels apart, cases 16.
+    objects = sheet("SceneAct/Articulated-v0")
+    assert objects.shape == (32, 4 * 32 + 2 * 4 + 16, 3)
+    views = [objects[:, left : left + 32] for left in (0, 36, 84, 120)]
+    assert all((view < 250).any() for view in views)
+    assert not np.array_equal(views[0], views[1]) and not np.array_equal(views[0], views[2])
+    # Both looks of a moving scene: start, middle, end, twice.
+    assert sheet("SceneAct/Dynamic-v0", "SceneAct/DynamicPhotoreal-v0").shape == (2 * 32 + 8, 6 * 32 + 5 * 4, 3)
 
 
 def test_score_command(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def contact_sheet(env_ids: Sequence[str], count: int, config: EpisodeConfig) -> 
         finally:
             host.close()
     longest = max(map(len, rows))
-    across = max(1, LONGEST_ROW // longest)
+    across = min(len(rows), max(1, LONGEST_ROW // longest))
     step = config.reference_size + GAP
     width = across * (longest * step + 3 * GAP) - 4 * GAP
     sheet = Image.new("RGB", (width, -(-len(rows) // across) * (step + GAP) - 2 * GAP), "white")
