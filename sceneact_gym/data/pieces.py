@@ -185,10 +185,12 @@ class _Writer:
         corners = glb.accessor(primitive["indices"]).ravel() if "indices" in primitive else np.arange(count)
         # Blender drops vertices that no triangle uses, and the truth's order must be Blender's.
         used, corners = np.unique(corners, return_inverse=True)
+        kept = [name for name in primitive["attributes"] if name in KEPT]
+        if "NORMAL" in kept and _inside_out(glb, primitive["attributes"], used[corners]):
+            kept = [name for name in kept if name not in ("NORMAL", "TANGENT")]
         attributes: dict[str, int] = {}
-        for name, number in primitive["attributes"].items():
-            if name not in KEPT:
-                continue
+        for name in kept:
+            number = primitive["attributes"][name]
             values = glb.floats(number)[used]
             if name == "POSITION":
                 values = moved(values, chunk.matrix)
@@ -295,6 +297,14 @@ def decompose(matrices: Array) -> dict[str, Array]:
         if rotation[row] @ rotation[row - 1] < 0:
             rotation[row] *= -1
     return {"translation": matrices[:, :3, 3], "rotation": rotation, "scale": scale}
+
+
+def _inside_out(glb: RawGlb, attributes: dict[str, int], corners: NDArray[Any]) -> bool:
+    """Whether the normals of many triangles contradict their winding: such surfaces are rendered black."""
+    triangles = corners[: len(corners) // 3 * 3].reshape(-1, 3)
+    a, b, c = glb.floats(attributes["POSITION"])[triangles].swapaxes(0, 1)
+    normals = glb.floats(attributes["NORMAL"])[triangles].mean(axis=1)
+    return bool((np.einsum("ij,ij->i", np.cross(b - a, c - a), normals) < 0).mean() > 0.1)
 
 
 def _unit(vectors: Array) -> Array:
