@@ -49,7 +49,6 @@ def dynamic_case(entry: DynamicScene, folder: Path) -> Case:
     source = read_source(folder, entry.scene)
     scene = source.scene
     movers = _named(source, entry.movers, scene.animated, "animated node")
-    standing = scene.roots if entry.statics is None else _named(source, entry.statics, scene.roots, "top-level node")
     things = _things(entry, source)
     moving = [thing for thing in things if thing.node in movers]
     still = [thing for thing in things if len(thing.poses) == 1]
@@ -66,7 +65,10 @@ def dynamic_case(entry: DynamicScene, folder: Path) -> Case:
             else:
                 pieces.append(Piece(name, thing.chunks, poses=thing.poses))
     assets = _library(entry, things) if entry.components is None else _library_files(folder / entry.components)
-    counted = [thing for thing in things if thing.node in standing and thing not in moving]
+    counted = still
+    if entry.statics is not None:
+        chosen = _named(source, entry.statics, scene.roots, "top-level node")
+        counted = [thing for thing in things if thing.node in chosen]
     truth = {
         "scene.glb": np.frombuffer(compose(pieces), np.uint8),
         "movers": [name for name in names if name.startswith("mover")],
