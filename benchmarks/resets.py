@@ -1,7 +1,7 @@
 """How long a reset takes per task, and how large the built-in data are.
 
-`python -m benchmarks.resets [--cases N] [--markdown]`. References are rendered into a cache of its own, so that the first
-reset of a case pays for all of its pictures.
+`python -m benchmarks.resets [--cases N]`. References are rendered into a cache of its own, so that the first reset of a
+case pays for all of its pictures.
 """
 
 from __future__ import annotations

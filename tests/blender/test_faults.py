@@ -165,13 +165,15 @@ def test_a_fault_costs_only_its_own_call(world: World, name: str) -> None:
     world.check(mark, place)
 
 
+ENDS = "bpy.app.handlers.save_pre.append(lambda *_: __import__('os')._exit(1))"
+NEVER = "bpy.app.handlers.save_pre.append(lambda *_: [0 for _ in iter(int, 1)])"
 LATE = {
     "closed request pipe": FDS + "os.close(requests)",
     "a forged answer": FDS + FORGED,
     "snapshot's place taken": "import os; os.makedirs('snapshot.blend/inside')",
     "operators gone": "bpy.ops = None",
-    "ends when saved": "bpy.app.handlers.save_pre.append(lambda *_: __import__('os')._exit(1))",
-    "never saved": "bpy.app.handlers.save_pre.append(lambda *_: [0 for _ in iter(int, 1)])",
+    "ends when saved": f"exec(compile({ENDS!r}, 'disguise', 'exec'))",
+    "never saved": f"exec(compile({NEVER!r}, 'disguise', 'exec'))",
     "ends later": "import os, threading; threading.Timer(0.3, os._exit, [7]).start()",
 }
 """Attacks that only the next call can notice: that one is lost as well, and what the attack had changed."""
@@ -202,6 +204,9 @@ HARMLESS = {
     "quitting Blender": ("bpy.ops.wm.quit_blender()", None),
     "own files deleted": ("import glob, os; [os.unlink(f) for f in glob.glob('*') if os.path.isfile(f)]", None),
     "snapshot replaced": ("open('snapshot.blend', 'wb').write(b'junk' * 1000)", None),
+    "a handler that ends when saved": (ENDS, None),
+    "a handler that never lets it be saved": (NEVER, None),
+    "a handler that never lets it be opened": (NEVER.replace("save_pre", "load_pre"), None),
     "half a surrogate pair": ("print('\\ud800')", None),
     "a flood of print": ("for _ in range(20_000): print('x' * 1000)", None),
     "a flood past Python": ("import os\nfor _ in range(4000): [os.write(fd, b'x' * 9999) for fd in (1, 2)]", None),
