@@ -120,9 +120,10 @@ def _things(entry: DynamicScene, source: SourceGlb) -> list[Thing]:
         # Size belongs to the component, place and turn to the pose.
         size = np.diag([*decompose(world[:1])["scale"][0], 1.0])
         poses = np.asarray(world @ np.linalg.inv(size), float)
+        # Rounded, so that the same shape comes out of different products.
         within = size @ np.linalg.inv(matrices[0, 0])
         chunks = [
-            Chunk(source, mesh, within @ matrices[0, column + 1])
+            Chunk(source, mesh, np.round(within @ matrices[0, column + 1], 6) + 0.0)
             for column, node in enumerate(nodes)
             if (mesh := scene.nodes[node].mesh) is not None
         ]
@@ -151,14 +152,12 @@ def _places(entry: DynamicScene, thing: Thing) -> Array:
 
 
 def _library(entry: DynamicScene, things: Sequence[Thing]) -> dict[str, bytes]:
-    """Every shape of the scene once, numbered by chance."""
-    shapes: dict[tuple[tuple[int, bytes], ...], list[Chunk]] = {}
+    """Every shape of the scene once, with its surface; numbered by chance."""
+    shapes: dict[bytes, list[Chunk]] = {}
     for thing in things:
-        # Rounded, and without the sign of zero: the same shape comes out of different products.
-        key = tuple((chunk.mesh, (np.round(chunk.matrix, 4) + 0.0).tobytes()) for chunk in thing.chunks)
-        shapes.setdefault(key, thing.chunks)
-    numbers = order(entry.id, len(shapes))
-    names = [f"component_{number:02d}" for number in numbers]
+        # Files often hold the same shape several times: what is written tells.
+        shapes.setdefault(compose([Piece("", thing.chunks)]), thing.chunks)
+    names = [f"component_{number:02d}" for number in order(entry.id, len(shapes))]
     return {
         f"{name}.glb": compose([Piece(name, chunks)])
         for name, chunks in sorted(zip(names, shapes.values(), strict=True), key=lambda row: row[0])
