@@ -206,8 +206,12 @@ def _search_document(glb: RawGlb, truth: TruthIndex) -> Iterator[Problem]:
     # What is derived from the data is compared with the data (`glb_problems`), not with the truth: the corner of a
     # door may well lie on its hinge. Whole numbers here are indices.
     plain = {kind: rows for kind, rows in glb.document.items() if kind not in ("accessors", "bufferViews", "buffers")}
-    numbers = [(where, item) for where, item in _leaves(plain) if isinstance(item, float)]
-    yield from _search_numbers(numbers, truth, angles=False)
+    lists: dict[str, list[tuple[str, float]]] = {}
+    for where, item in _leaves(plain):
+        if isinstance(item, float):
+            lists.setdefault(where.rpartition("[")[0], []).append((where, item))
+    for numbers in lists.values():
+        yield from _search_numbers(numbers, truth, angles=False)
     yield from _search_json([text for _, text in _texts(glb.document)], truth, words=False)
 
 
