@@ -668,7 +668,8 @@ def _drop_handlers(prefix: str) -> None:
     for name in dir(bpy.app.handlers):
         if name.startswith(prefix):
             handlers = getattr(bpy.app.handlers, name)
-            handlers[:] = [f for f in handlers if getattr(getattr(f, "__code__", None), "co_filename", "") != AGENT_FILE]
+            files = [getattr(getattr(handler, "__code__", None), "co_filename", "") for handler in handlers]
+            handlers[:] = [handler for handler, file in zip(handlers, files, strict=True) if file != AGENT_FILE]
 
 
 def _object_mode() -> None:
