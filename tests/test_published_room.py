@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Iterator
@@ -11,14 +10,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import pygltflib
 import pytest
-from PIL import Image
 
 import sceneact_gym  # noqa: F401
 from benchmarks.published import CAMERA_CENTRE, CAMERA_VIEW
 from sceneact_gym.agents.simple import NoopAgent, OracleAgent
-from sceneact_gym.cases import Case, Public
+from sceneact_gym.cases import Case
+from sceneact_gym.data.audit import audit_case
+from tests.published_spec import published_case
 
 pytest.importorskip("DracoPy", reason="the published room is Draco-compressed: pip install sceneact-gym[draco]")
 
@@ -43,26 +42,20 @@ def hidden_camera() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def objects(published: Path) -> list[str]:
-    room = pygltflib.GLTF2().load(str(published / "reference" / "camera" / "gt-scene.glb"))
-    return [node.name for node in room.nodes if node.mesh is not None]
+def case(published: Path) -> Case:
+    return published_case(published, "camera")
 
 
 @pytest.fixture(scope="module")
-def case(published: Path, objects: list[str]) -> Case:
-    reference = Image.open(published / "reference" / "camera" / "reference.webp").convert("RGBA")
-    png = io.BytesIO()
-    reference.save(png, format="PNG")
-    return Case(
-        id="published-bedroom",
-        task="camera",
-        public=Public(
-            assets={"scene.glb": (published / "reference" / "camera" / "gt-scene.glb").read_bytes()},
-            references=(png.getvalue(),),
-            data={"fov_x_deg": FOV_X_DEG, "objects": objects},
-        ),
-        truth={"matrix_world": hidden_camera(), "fov_x_deg": FOV_X_DEG},
-    )
+def objects(case: Case) -> list[str]:
+    return case.public.data["objects"]
+
+
+def test_the_case_is_the_published_one_and_tells_nothing(case: Case) -> None:
+    assert np.allclose(case.truth["matrix_world"], hidden_camera(), atol=1e-6)
+    assert case.public.data["objects"] == [f"object_{number:02d}" for number in range(6)]
+    assert sum(name.startswith("Cabinet_Shelf_Desk_") for name in case.truth["source_names"].values()) == 3
+    assert audit_case(case) == []
 
 
 @pytest.fixture(scope="module")
