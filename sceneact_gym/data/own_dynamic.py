@@ -65,15 +65,11 @@ def dynamic_case(entry: DynamicScene, folder: Path) -> Case:
             else:
                 pieces.append(Piece(name, thing.chunks, poses=thing.poses))
     assets = _library(entry, things) if entry.components is None else _library_files(folder / entry.components)
-    counted = still
-    if entry.statics is not None:
-        chosen = _named(source, entry.statics, scene.roots, "top-level node")
-        counted = [thing for thing in things if thing.node in chosen]
     truth = {
         "scene.glb": np.frombuffer(compose(pieces), np.uint8),
         "movers": [name for name in names if name.startswith("mover")],
         "tracks": np.array([_places(entry, thing) for thing in moving]),
-        "statics": np.array([_places(entry, thing)[0] for thing in counted]).reshape(-1, 3),
+        "statics": _statics(entry, source, things, still),
         "source_names": names,
     }
     if entry.scene_scale is not None:
@@ -141,6 +137,18 @@ def _at_home(thing: Thing) -> Thing:
     away, back = to_yup(shift(-foot)), to_yup(shift(foot))
     chunks = [Chunk(chunk.source, chunk.mesh, away @ chunk.matrix) for chunk in thing.chunks]
     return Thing(thing.node, chunks, thing.poses @ back, thing.origins)
+
+
+def _statics(entry: DynamicScene, source: SourceGlb, things: list[Thing], still: list[Thing]) -> Array:
+    """(K, 3) places of what counts as standing, Z up."""
+    if entry.statics is not None:
+        roots = _named(source, entry.statics, source.scene.roots, "top-level node")
+        if entry.places == "origins":
+            # Also of nodes that have no mesh of their own.
+            world = frame(entry) @ source.scene.world_matrices([1 / FPS], roots)[0]
+            return gltf.to_zup(world[:, :3, 3])
+        still = [thing for thing in things if thing.node in roots]
+    return np.array([_places(entry, thing)[0] for thing in still]).reshape(-1, 3)
 
 
 def _places(entry: DynamicScene, thing: Thing) -> Array:

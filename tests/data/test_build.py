@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from sceneact_gym.data.audit import audit_folder
 from sceneact_gym.data.build import build
 from sceneact_gym.data.procedural.source import ProceduralSource
 from sceneact_gym.data.sources import open_source
+from sceneact_gym.data.spec import Spec
 from sceneact_gym.errors import CaseNotFound, SceneActError
 
 GENERATED = """
@@ -211,3 +214,13 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["data", "build", str(path), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     assert "1 cases" in done.output and "SHA-256" in done.output and "render settings" in done.output
+
+
+def test_the_examples_of_the_documentation_are_specs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    tasks = [
+        entry.task
+        for example in re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+        for entry in Spec.model_validate(tomllib.loads(example)).cases
+    ]
+    assert set(tasks) == {"camera", "layout", "layout_multiview", "reconstruction", "articulated", "dynamic"}
