@@ -190,7 +190,7 @@ class DynamicPhotorealTask(DynamicTask):
             raise OperationError(f"the scene cannot be given its real look: {answer['error']}")
 
     def reference_settings(self, settings: RenderSettings) -> RenderSettings:
-        """With the sky in the picture, and its colours as a camera would take them."""
+        """With the sky in the picture, and without noise."""
         return replace(settings, **photoreal.SETTINGS)
 
     def reference_look(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SETTINGS: dict[str, Any] = {"transparent": False, "view_transform": "AgX", "denoise": True}
+SETTINGS: dict[str, Any] = {"transparent": False, "view_transform": "Standard", "denoise": True}
 """What is other than in plain references."""
 
 CODE = '''
@@ -16,7 +16,7 @@ import bpy, math
 # Per kind of surface, by the beginning of its material's name: size of the grain in metres, how much the colour varies
 # with it, depth of its bumps in metres, roughness, and a factor on the colour.
 KINDS = {
-    "grass": (0.12, 0.65, 0.06, 0.95, (0.62, 0.66, 0.5)),
+    "grass": (0.12, 0.65, 0.06, 0.95, (0.8, 0.78, 0.6)),
     "leaf": (0.16, 0.6, 0.12, 0.85, (0.55, 0.65, 0.5)),
     "needle": (0.12, 0.6, 0.14, 0.9, (0.6, 0.7, 0.6)),
     "earth": (0.2, 0.5, 0.05, 0.95, (0.8, 0.72, 0.62)),
@@ -38,7 +38,7 @@ KINDS = {
     "water": (1.6, 0.15, 0.09, 0.08, (0.28, 0.36, 0.34)),
 }
 HAZE = (0.5, 0.6, 0.72)
-REACH = 420.0  # metres after which haze covers most of a thing
+REACH = 600.0  # metres after which haze covers most of a thing
 
 
 def kind_of(material):
@@ -154,10 +154,10 @@ sky.sky_type = "HOSEK_WILKIE"
 sky.turbidity, sky.ground_albedo = 2.6, 0.3
 sky.sun_direction = (0.5, -0.45, 0.74)
 link(tree, sky.outputs[0], background.inputs["Color"])
-background.inputs["Strength"].default_value = 0.8
+background.inputs["Strength"].default_value = 0.6
 scene.world.cycles.sampling_method = "AUTOMATIC"
 for light in bpy.data.lights:
     if light.type == "SUN":
-        light.energy, light.color, light.angle = 6.2, (1.0, 0.93, 0.82), math.radians(0.8)
+        light.energy, light.color, light.angle = 5.5, (1.0, 0.93, 0.82), math.radians(0.8)
 '''
 """Code for Blender that changes a plain scene into one with the real look."""
