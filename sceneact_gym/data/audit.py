@@ -36,6 +36,18 @@ FORMAT_KEYS = ("type", "path", "interpolation", "mimeType", "alphaMode")
 SURFACE = ("NORMAL", "TANGENT", "TEXCOORD", "COLOR", "JOINTS", "WEIGHTS")
 """Attributes of vertices that are no places."""
 CASE_KEYS = {"id", "task", "condition", "split"}
+UNREADABLE = (
+    SceneActError,
+    gltf.GltfError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a broken GLB may raise."""
 MAX_NUMBER = 1e12
 MAX_FINDINGS = 20
 """Per file: one is enough to know that it leaks."""
@@ -189,7 +201,7 @@ def _search_glb(data: bytes, case: Case, truth: TruthIndex) -> Iterator[Problem]
         yield from _search_nodes(glb, scene, truth)
         yield from _search_binary(glb, case, truth)
         yield from shape_problems(scene.world_meshes(), case, truth)
-    except (SceneActError, gltf.GltfError, KeyError, IndexError, TypeError, ValueError) as problem:
+    except UNREADABLE as problem:
         yield f"a file that cannot be searched ({problem})", "the whole file"
 
 

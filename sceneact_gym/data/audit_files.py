@@ -110,7 +110,7 @@ def glb_problems(data: bytes) -> Iterator[Problem]:
                     yield what, f"images[{number}], {where}"
             else:
                 yield "a picture outside of the file", f"images[{number}].uri"
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, SceneActError) as problem:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, SceneActError) as problem:
         yield f"a document that is broken ({problem!r})", "the GLB's JSON"
 
 

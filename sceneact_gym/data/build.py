@@ -110,7 +110,11 @@ def entry_cases(entry: Entry, folder: Path) -> Iterator[Case]:
     else:
         from sceneact_gym.data.own import own_case
 
-        yield own_case(entry, folder).with_references(read_pictures(entry.references, folder))
+        case = own_case(entry, folder)
+        wanted = len(TASKS[case.task].reference_views(case))
+        if len(entry.references) not in (0, wanted):
+            raise SceneActError(f"{case.id} needs {wanted} references, or none; it has {len(entry.references)}")
+        yield case.with_references(read_pictures(entry.references, folder))
 
 
 def read_pictures(names: Sequence[str], folder: Path) -> tuple[bytes, ...]:

