@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sceneact_gym.agents.articulated_search import ArticulatedSearchAgent
 from sceneact_gym.agents.base import Agent
 from sceneact_gym.agents.camera_search import CameraSearchAgent
 from sceneact_gym.agents.reconstruction_hull import ReconstructionHullAgent
@@ -12,8 +13,18 @@ AGENTS: dict[str, type[Agent]] = {
     "random": RandomAgent,
     "oracle": OracleAgent,
     "camera-search": CameraSearchAgent,
+    "articulated-search": ArticulatedSearchAgent,
     "reconstruction-hull": ReconstructionHullAgent,
 }
 """Agents by the name that the command line takes."""
 
-__all__ = ["AGENTS", "Agent", "CameraSearchAgent", "NoopAgent", "OracleAgent", "RandomAgent", "ReconstructionHullAgent"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "ArticulatedSearchAgent",
+    "CameraSearchAgent",
+    "NoopAgent",
+    "OracleAgent",
+    "RandomAgent",
+    "ReconstructionHullAgent",
+]
