@@ -5,6 +5,7 @@ from __future__ import annotations
 from sceneact_gym.agents.articulated_search import ArticulatedSearchAgent
 from sceneact_gym.agents.base import Agent
 from sceneact_gym.agents.camera_search import CameraSearchAgent
+from sceneact_gym.agents.layout_search import LayoutSearchAgent
 from sceneact_gym.agents.reconstruction_hull import ReconstructionHullAgent
 from sceneact_gym.agents.simple import NoopAgent, OracleAgent, RandomAgent
 
@@ -13,6 +14,7 @@ AGENTS: dict[str, type[Agent]] = {
     "random": RandomAgent,
     "oracle": OracleAgent,
     "camera-search": CameraSearchAgent,
+    "layout-search": LayoutSearchAgent,
     "articulated-search": ArticulatedSearchAgent,
     "reconstruction-hull": ReconstructionHullAgent,
 }
@@ -23,6 +25,7 @@ __all__ = [
     "Agent",
     "ArticulatedSearchAgent",
     "CameraSearchAgent",
+    "LayoutSearchAgent",
     "NoopAgent",
     "OracleAgent",
     "RandomAgent",

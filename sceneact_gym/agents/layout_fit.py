@@ -30,7 +30,10 @@ DEPTHS = (1.0, 14.0)
 STEPS = (0.16, 0.08, 0.04, 0.02)
 """Standard deviations of the random steps, metres; turns take 1.5 times as many radians."""
 TRIES = 10
-HANGING_HEIGHTS = np.arange(0.4, 2.6, 0.35)
+HIGHEST = 3.0
+"""Metres up to which pieces may hang."""
+UNEXPLAINED = 60
+"""Pixels through which a hanging piece is looked for."""
 STANDING_YAWS = np.arange(16) * (math.pi / 8)
 HANGING_YAWS = np.arange(4) * (math.pi / 4)
 """Half a turn is enough to begin with: most lamps look the same after it."""
@@ -81,7 +84,7 @@ class LayoutFit:
         self._samples = [surface_samples(piece, SAMPLES) for piece in pieces]
         areas = [piece.normals()[1].sum() for piece in pieces]
         self.order = [int(number) for number in np.argsort(areas, kind="stable")[::-1]]
-        self._floor, self._rough = self._grid(0.25), self._grid(0.4)
+        self._floor = self._grid(0.25)
 
     def error(self) -> float:
         """Of the whole scene: the sum over the pixels of all views."""
@@ -172,27 +175,27 @@ class LayoutFit:
     def _place(self, number: int, may_hang: bool = True) -> None:
         """Looks for a piece's best place among the others, on the floor and, if nothing fits there, above it."""
         others = self._canvases(number)
-        old = self.poses[number]
-        found = self._search(number, others, self._floor, [self.pieces[number].base], STANDING_YAWS)
+        old, base = self.poses[number], self.pieces[number].base
+        standing = np.column_stack([self._floor, np.full(len(self._floor), base)])
+        found = self._search(number, others, standing, STANDING_YAWS, hangs=False)
         if old is not None:
             found = min(found, (self._cost(self._layers[number], others), old), key=lambda row: row[0])
         self._put(number, found[1])
         if may_hang and self.explained(number) < 0.6:
-            cost, pose = self._search(number, others, self._rough, HANGING_HEIGHTS, HANGING_YAWS)
+            cost, pose = self._search(number, others, self._above_floor(others, base), HANGING_YAWS, hangs=True)
             if cost < found[0] - max(1.0, HANGING_GAIN * abs(found[0])):
                 self._put(number, pose)
 
     def _search(
-        self, number: int, others: Sequence[Canvas], grid: Array, heights: Sequence[float] | Array, yaws: Array
+        self, number: int, others: Sequence[Canvas], places: Array, yaws: Array, hangs: bool
     ) -> tuple[float, Array]:
-        """The best cost and pose with the origin at a grid's places, at the given heights and turns."""
+        """The best cost and pose with the origin near one of (N, 3) places, turned by about one of the yaws."""
+        places = self._in_view(places)
         guesses: list[tuple[float, Array]] = [(0.0, np.array([0.0, 0.0, self.pieces[number].base, 0.0]))]
-        for height in heights:
-            places = self._in_view(np.column_stack([grid, np.full(len(grid), height)]))
-            for yaw in yaws:
-                costs = self._guess(number, places, float(yaw), others)
-                best = np.argsort(costs, kind="stable")[:GUESSES]
-                guesses += [(float(costs[k]), np.array([*places[k], yaw])) for k in best]
+        for yaw in yaws:
+            costs = self._guess(number, places, float(yaw), others)
+            best = np.argsort(costs, kind="stable")[:GUESSES]
+            guesses += [(float(costs[k]), np.array([*places[k], yaw])) for k in best]
         guesses.sort(key=lambda row: row[0])
         exact = [(self._cost(self._draw(number, pose), others), pose) for _, pose in guesses[:GUESSES]]
         exact.sort(key=lambda row: row[0])
@@ -202,7 +205,7 @@ class LayoutFit:
             if any(_alike(pose, other) for other in different):
                 continue
             different.append(pose)
-            refined, cost = self._refine(number, pose, cost, others, len(heights) > 1, STEPS, TRIES)
+            refined, cost = self._refine(number, pose, cost, others, hangs, STEPS, TRIES)
             if cost < found[0]:
                 found = cost, refined
             if len(different) == REFINED:
@@ -261,6 +264,17 @@ class LayoutFit:
             column, _, depth = camera.project(np.column_stack([places, np.zeros(len(places))]), 1)
             seen &= (column > 0) & (column < 1) & (depth > DEPTHS[0]) & (depth < DEPTHS[1])
         return places[seen]
+
+    def _above_floor(self, others: Sequence[Canvas], base: float) -> Array:
+        """(N, 3) places along the rays through pixels of the first view that nothing explains yet."""
+        camera = self.cameras[0]
+        pixels = np.flatnonzero((others[0][1] > RIGHT) & (self._outline[0] == 0))
+        pixels = pixels[:: len(pixels) // UNEXPLAINED + 1]
+        row, column = (np.array(np.divmod(pixels, self.size)) + 0.5) * (2 / self.size) - 1
+        rays = np.column_stack([column, -row, np.full(len(pixels), -1 / camera.tangent)]) * camera.tangent
+        depths = np.arange(DEPTHS[0], DEPTHS[1], 0.35)
+        places = (depths[:, None, None] * (rays @ camera.matrix[:3, :3].T)).reshape(-1, 3) + camera.matrix[:3, 3]
+        return places[(places[:, 2] > base) & (places[:, 2] < HIGHEST)]
 
     def _in_view(self, places: Array) -> Array:
         """Those of (N, 3) places that all cameras have in their pictures."""
