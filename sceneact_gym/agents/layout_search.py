@@ -27,12 +27,12 @@ from sceneact_gym.tools import MAX_CALLS
 Calls = list[dict[str, Any]]
 Results = list[dict[str, Any]]
 
-VIEWS = 4
+VIEWS = 3
 """More pictures than these make it slower, hardly better."""
 COARSE, FINE = 64, 128
 """Pixels of the pictures that are compared, while searching and at the end."""
 ROUNDS = 10
-PATIENCE = 3
+PATIENCE = 4
 """Rounds without a gain of a hundredth after which it stops."""
 REAL_TURNS = 8
 SLICE = 9_000
