@@ -104,7 +104,10 @@ class Stage:
         for number, layer in enumerate(self.rest):
             won = layer.depth < nearest[layer.pixels]
             nearest[layer.pixels[won]], owner[layer.pixels[won]] = layer.depth[won], number
-        self.seen = [float((owner[layer.pixels] == number).mean()) for number, layer in enumerate(self.rest)]
+        self.seen = [
+            np.count_nonzero(owner[layer.pixels] == number) / max(1, len(layer.pixels))
+            for number, layer in enumerate(self.rest)
+        ]
         for number, layer in enumerate(self.rest):
             own = owner[layer.pixels] == number
             layer.colors[own] = self.wanted[0][layer.pixels[own]]
@@ -146,6 +149,8 @@ class Stage:
 
 def find_motions(scene: Scene, references: NDArray[np.uint8]) -> list[tuple[list[str], Motion]]:
     """Names of the meshes of each moving part, and its motion."""
+    if not scene.meshes:
+        return []
     parts = groups(scene.meshes)
     coarse = Stage(scene, parts, references, COARSE_SIZE)
     body = box_of(scene.meshes, parts[0])
