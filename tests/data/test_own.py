@@ -54,7 +54,7 @@ def pose(turn: np.ndarray | None = None, place: Sequence[float] = (0, 0, 0)) -> 
 def made(folder: Path, nodes: list[Node] | bytes, **entry: Any) -> Case:
     """The case of one entry whose scene is these nodes."""
     (folder / "scene.glb").write_bytes(nodes if isinstance(nodes, bytes) else write_glb(nodes))
-    (case,) = entry_cases(Spec.model_validate({"cases": [{"id": "mine", **entry}]}).cases[0], folder)
+    (case,) = entry_cases(Spec.model_validate({"cases": [{"id": "mine"} | entry]}).cases[0], folder)
     return case
 
 
@@ -418,3 +418,21 @@ def test_the_truth_is_perfect_in_blender(tmp_path: Path) -> None:
         assert info["score"] == pytest.approx(100, abs=0.1) and info["metrics"]["recall"] == 1
     finally:
         env.close()
+
+
+def test_vertices_that_no_triangle_uses_are_not_written(tmp_path: Path) -> None:
+    """Blender would drop them, and the truth's vertices must be Blender's; and they could tell something."""
+    points = np.concatenate([[[9.0, 9, 9]], WEDGE, [[8.0, 8, 8]]])
+    nodes = [Node("a", [Part(points, FACES + 1, CLAY)])]
+    case = made(tmp_path, nodes, task="reconstruction", scene="scene.glb", furniture=["a"], views=[VIEW])
+    (mesh,) = gltf.load(case.truth["scene.glb"].tobytes()).world_meshes()
+    assert np.allclose(mesh.vertices, WEDGE) and np.array_equal(mesh.faces, FACES)
+
+
+def test_numbers_tell_nothing_about_the_order_in_the_file(tmp_path: Path) -> None:
+    nodes = [wedge(f"thing_{number}", location=(number, 0, 0)) for number in range(8)]
+    entry = {"task": "camera", "scene": "scene.glb", "camera": VIEW}
+    one, again = (made(tmp_path, nodes, **entry).truth["source_names"] for _ in range(2))
+    other = made(tmp_path, nodes, **entry, id="other").truth["source_names"]
+    assert one == again and sorted(one.values()) == sorted(other.values()) == [f"thing_{n}" for n in range(8)]
+    assert list(one.values()) != sorted(one.values()) and one != other
