@@ -19,6 +19,9 @@ WEBP_CHUNKS = {b"VP8 ", b"VP8L", b"VP8X", b"ALPH"}
 KINDS = ("nodes", "meshes", "accessors", "bufferViews", "materials", "textures", "images", "samplers")
 """Lists of a glTF document in which nothing may lie unused."""
 
+PADDING = 7
+"""Zeros that may align what follows, bytes."""
+
 Problem = tuple[str, str]
 """What, and where in the file."""
 
@@ -106,7 +109,10 @@ def glb_problems(data: bytes) -> Iterator[Problem]:
         for number, row in enumerate(glb.rows("images")):
             if "bufferView" in row:
                 start, end = glb.view(row["bufferView"])
-                for what, where in picture_problems(glb.binary[start:end]):
+                picture = glb.binary[start:end]
+                bare = picture.rstrip(b"\0")
+                # Some writers count the zeros that align what follows as part of the picture.
+                for what, where in picture_problems(bare if len(picture) - len(bare) <= PADDING else picture):
                     yield what, f"images[{number}], {where}"
             else:
                 yield "a picture outside of the file", f"images[{number}].uri"
@@ -215,7 +221,7 @@ def _uncovered(glb: RawGlb) -> Iterator[Problem]:
         covered[start:end] = True
     edges = np.flatnonzero(np.diff(np.concatenate([[True], covered, [True]]).astype(np.int8)))
     for start, end in zip(edges[::2], edges[1::2], strict=True):
-        if end - start > 7 or any(glb.binary[start:end]):
+        if end - start > PADDING or any(glb.binary[start:end]):
             yield f"{end - start} bytes that belong to nothing", f"byte {start} of the BIN chunk"
 
 

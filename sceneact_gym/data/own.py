@@ -23,8 +23,8 @@ from sceneact_gym.data.spec import (
     CameraScene,
     DynamicScene,
     LayoutScene,
+    OwnScene,
     ReconstructionScene,
-    _Own,
 )
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.evaluators import gltf, layout
@@ -36,7 +36,7 @@ TO_ZUP = np.array([[1.0, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
 """Takes glTF's frame to Blender's."""
 
 
-def own_case(entry: _Own, folder: Path) -> Case:
+def own_case(entry: OwnScene, folder: Path) -> Case:
     """The case of an entry, without references.
 
     Args:
@@ -210,7 +210,7 @@ def matching(source: SourceGlb, patterns: Sequence[str]) -> list[tuple[int, list
 
 
 def anonymous(
-    entry: _Own, source: SourceGlb, groups: list[tuple[int, list[int]]]
+    entry: OwnScene, source: SourceGlb, groups: list[tuple[int, list[int]]]
 ) -> tuple[list[Piece], dict[str, int]]:
     """Groups of nodes as pieces `object_NN` in the case's frame, numbered by chance, in the order of their numbers.
 
@@ -244,7 +244,7 @@ def order(case_id: str, count: int) -> list[int]:
     return [int(number) for number in np.random.default_rng(seed).permutation(count)]
 
 
-def frame(entry: _Own) -> Array:
+def frame(entry: OwnScene) -> Array:
     """(4, 4) from the file's frame to the case's, Y up."""
     return to_yup(shift(entry.offset)) @ turn(math.radians(entry.turn_deg)) @ np.diag([entry.scale] * 3 + [1.0])
 

@@ -84,7 +84,7 @@ class Generated(_Model):
         return self
 
 
-class _Own(_Model):
+class OwnScene(_Model):
     """A scene of one's own.
 
     `scale`, `turn_deg` (about Z) and `offset`, in this order, take the file to the case's frame.
@@ -99,7 +99,7 @@ class _Own(_Model):
     """Pictures in the order of the views or frames; without any they are rendered."""
 
 
-class CameraScene(_Own):
+class CameraScene(OwnScene):
     """A furnished room and the camera to be found."""
 
     task: Literal["camera"]
@@ -115,7 +115,7 @@ class PlacedObject(_Model):
     yaw_deg: float = 0.0
 
 
-class LayoutScene(_Own):
+class LayoutScene(OwnScene):
     """Furniture to be placed: nodes of a `scene`, or canonical `objects`."""
 
     task: Literal["layout", "layout_multiview"]
@@ -135,7 +135,7 @@ class LayoutScene(_Own):
         return self
 
 
-class ReconstructionScene(_Own):
+class ReconstructionScene(OwnScene):
     """Furniture to be modelled."""
 
     task: Literal["reconstruction"]
@@ -144,7 +144,7 @@ class ReconstructionScene(_Own):
     views: Annotated[list[CameraPose], Field(min_length=1, max_length=11)]
 
 
-class ArticulatedScene(_Own):
+class ArticulatedScene(OwnScene):
     """An animated object: 32 states, closed, open at 16 (0-based) and back."""
 
     task: Literal["articulated"]
@@ -157,7 +157,7 @@ class ArticulatedScene(_Own):
     camera: CameraPose
 
 
-class DynamicScene(_Own):
+class DynamicScene(OwnScene):
     """An animated scene of 144 frames at 24 a second."""
 
     task: Literal["dynamic", "dynamic_photoreal"]

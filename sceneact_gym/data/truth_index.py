@@ -22,6 +22,7 @@ NOT_PLACES = ("frames", "part_of_vertex", "object_floors", "boxes", "sizes")
 ANGLES = ("yaw", "range", "angle", "rotation", "yaw_deg", "rotz_deg")
 ANONYMOUS = re.compile(r"(object|node|component|view|part|material)_\d+(\.glb)?|camera|scene(\.glb)?")
 """Names that public data need and that tell nothing."""
+WORD = re.compile(r"[a-z]{4,}|[0-9a-f]{8,}")
 PLAIN = {"object", "node", "mesh", "part", "view", "camera", "scene", "component", "material", "name", "body"}
 COMMON = (0.0, 0.25, 0.5, 1.0, 2.0, 0.70710678)
 """Coordinates that occur everywhere."""
@@ -84,7 +85,7 @@ class TruthIndex:
     def word(self, text: str) -> str | None:
         """The telling word in a text, with what it is."""
         low = text.lower()
-        parts = set(re.findall(r"[a-z]{4,}|[0-9a-f]{8,}", low))
+        parts = set(WORD.findall(low))
         for word, label in self.words.items():
             if word in parts or (not word.isalpha() and word in low):
                 return f"{word!r}: {label}"
@@ -97,7 +98,8 @@ def read_truth(case: Case) -> TruthIndex:
     needed = set()
     if case.task.startswith("dynamic"):
         # The library's names are given; which of them are used, and where, is the truth.
-        needed = {name.lower() for asset in case.public.assets for name in (asset, asset.removesuffix(".glb"))}
+        stems = [asset.lower().removesuffix(".glb") for asset in case.public.assets]
+        needed = {name for stem in stems for name in (stem, f"{stem}.glb", *WORD.findall(stem))}
     for name, value in case.truth.items():
         _read(index, name, value, needed, name)
     if case.task == "camera" and "matrix_world" in case.truth:
@@ -175,7 +177,7 @@ def _add_words(index: TruthIndex, text: str, needed: set[str], label: str) -> No
     low = text.lower()
     if ANONYMOUS.fullmatch(low) or low in needed:
         return
-    words = set(re.findall(r"[a-z]{4,}|[0-9a-f]{8,}", low)) - PLAIN
+    words = set(WORD.findall(low)) - PLAIN
     for word in sorted({low} | words if len(low) >= 4 else words):
         if re.search("[a-z]", word) and word not in needed and word not in PLAIN:
             index.words.setdefault(word, label)
