@@ -19,6 +19,7 @@ WEBP_CHUNKS = {b"VP8 ", b"VP8L", b"VP8X", b"ALPH"}
 KINDS = ("nodes", "meshes", "accessors", "bufferViews", "materials", "textures", "images", "samplers")
 """Lists of a glTF document in which nothing may lie unused."""
 
+LIGHTS = "KHR_lights_punctual"
 PADDING = 7
 """Zeros that may align what follows, bytes."""
 
@@ -188,6 +189,10 @@ def _orphans(glb: RawGlb) -> Iterator[Problem]:
     for kind in KINDS:
         for number in sorted(set(range(len(glb.rows(kind)))) - found[kind]):
             yield "something that the scene does not use", f"{kind}[{number}]"
+    lights = glb.document.get("extensions", {}).get(LIGHTS, {}).get("lights", [])
+    lit = {glb.rows("nodes")[number].get("extensions", {}).get(LIGHTS, {}).get("light") for number in found["nodes"]}
+    for number in sorted(set(range(len(lights))) - lit):
+        yield "something that the scene does not use", f"lights[{number}]"
     for kind in ("cameras", "skins"):
         owners = {row.get(kind[:-1]) for number, row in enumerate(glb.rows("nodes")) if number in found["nodes"]}
         for number in sorted(set(range(len(glb.rows(kind)))) - owners):

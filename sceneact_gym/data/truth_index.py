@@ -47,6 +47,7 @@ class TruthIndex:
     def __post_init__(self) -> None:
         """Nothing is indexed yet."""
         self._trees: dict[bool, tuple[cKDTree, list[str]] | None] = {}
+        self._floor: tuple[cKDTree, list[str]] | None = None
 
     def near(self, rows: Array, tolerance: float, strict: bool) -> Iterator[tuple[int, str]]:
         """Rows (N, 3) that are a true place in Blender's or in glTF's frame, with what they are.
@@ -74,6 +75,19 @@ class TruthIndex:
         yup = np.stack([zup[:, 0], zup[:, 2], -zup[:, 1]], axis=1)
         labels = [label for _, label in kept]
         return cKDTree(np.concatenate([zup, yup])), [*labels, *(f"{label}, Y up" for label in labels)]
+
+    def near_on_floor(self, rows: Array, tolerance: float) -> Iterator[tuple[int, str]]:
+        """Rows (N, 2) that are x and y of a true place, or x and glTF's z, with what they are."""
+        if self._floor is None:
+            kept = [(point[:2], label) for point, label in self.points if not _on_grid(point[:2]).any()]
+            pairs = np.array([pair for pair, _ in kept]).reshape(-1, 2)
+            self._floor = cKDTree(np.concatenate([pairs, pairs * [1, -1]])), [label for _, label in kept] * 2
+        tree, labels = self._floor
+        if not labels or not len(rows):
+            return
+        distance, number = tree.query(rows, distance_upper_bound=tolerance, p=np.inf)
+        for row in np.flatnonzero(np.isfinite(distance)):
+            yield int(row), labels[number[row]]
 
     def angle(self, value: float, tolerance: float = 1e-4) -> str | None:
         """What this number is if it is a true angle in radians or degrees."""
@@ -200,4 +214,9 @@ def _distinctive(point: Array, strict: bool) -> bool:
     if all(min(abs(value - common) for common in COMMON) < 1e-4 for value in size):
         return False
     # Out of thousands of vertices some lie on a grid by chance.
-    return not strict or int((np.abs(size * 20 - np.round(size * 20)) > 1e-3).sum()) >= 2
+    return not strict or int((~_on_grid(size)).sum()) >= 2
+
+
+def _on_grid(values: Array) -> NDArray[np.bool_]:
+    """Which coordinates are multiples of 5 cm."""
+    return np.abs(values * 20 - np.round(values * 20)) <= 1e-3

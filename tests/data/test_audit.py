@@ -149,6 +149,18 @@ def hidden_camera(rows: dict[str, Any]) -> None:
     rows["scenes"][0]["nodes"].append(len(rows["nodes"]) - 1)
 
 
+def light(rows: dict[str, Any]) -> None:
+    rows["extensions"] = {"KHR_lights_punctual": {"lights": [{"type": "point"}]}}
+    place = to_yup(camera()[:3, 3])
+    rows["nodes"].append({"translation": place, "extensions": {"KHR_lights_punctual": {"light": 0}}})
+    rows["scenes"][0]["nodes"].append(len(rows["nodes"]) - 1)
+
+
+def morph(rows: dict[str, Any], binary: bytearray) -> None:
+    primitive = rows["meshes"][0]["primitives"][0]
+    primitive["targets"] = [{"POSITION": primitive["attributes"]["POSITION"]}]
+
+
 def quaternion(matrix: np.ndarray) -> list[float]:
     """Of a camera's rotation; glTF's cameras look along their own -Z as Blender's do, so that only the world turns."""
     from scipy.spatial.transform import Rotation
@@ -289,6 +301,7 @@ PLANTS: dict[str, tuple[Callable[[], Case], str, str]] = {
         f"{UUID}.glb",
         "the word",
     ),
+    "two coordinates": (lambda: with_data(built("layout"), at=pose(turned())[:2]), "public.json", "on the floor"),
     # The JSON of a GLB.
     "a node's name": (document(lambda rows: rows["nodes"][0].update(name=UUID)), "object_00.glb", "'1b30b6c7"),
     "a material's name": (document(lambda rows: rows["materials"][0].update(name="chair")), "object_00.glb", "'chair'"),
@@ -327,6 +340,12 @@ PLANTS: dict[str, tuple[Callable[[], Case], str, str]] = {
         "the turn of a node",
     ),
     "a camera of the hidden view": (document(hidden_camera, "camera"), "scene.glb", "the direction of a node"),
+    "a light where the camera is": (document(light, "camera"), "scene.glb", "the place of a node"),
+    "a node below its place": (
+        document(lambda rows: rows["nodes"][0].update(translation=[pose(turned())[0], 0.0, -pose(turned())[1]])),
+        "object_00.glb",
+        "on the floor",
+    ),
     "a false maximum": (document(lambda rows: rows["accessors"][0].update(max=pose()[:3])), "object_00.glb", "a max"),
     "a key that is there twice": (twice, "object_00.glb", "twice"),
     # Data that nothing uses.
@@ -339,6 +358,11 @@ PLANTS: dict[str, tuple[Callable[[], Case], str, str]] = {
     ),
     "an unused material": (unused("materials", {}), "object_00.glb", "does not use"),
     "an unused camera": (unused("cameras", {"type": "perspective"}), "object_00.glb", "does not use"),
+    "an unused light": (
+        document(lambda rows: rows.update(extensions={"KHR_lights_punctual": {"lights": [{"type": "point"}]}})),
+        "object_00.glb",
+        "does not use",
+    ),
     "an unused view": (lambda: edited(built("layout"), orphan_view), "object_00.glb", "does not use"),
     "a second scene": (
         document(lambda rows: rows["scenes"].append({"nodes": []})),
@@ -375,7 +399,12 @@ PLANTS: dict[str, tuple[Callable[[], Case], str, str]] = {
         "a value that is",
     ),
     "an open door": (open_part, "extra.glb", "another than the closed state"),
-    "an animation": (lambda: animated(built("articulated"), "object.glb", [0, 0, 1]), "object.glb", "an animation"),
+    "an animation": (
+        lambda: animated(built("articulated"), "object.glb", [0, 0, 1]),
+        "object.glb",
+        "animations, though",
+    ),
+    "a shape that opens": (lambda: edited(built("articulated"), morph), "object.glb", "another shape of a mesh"),
     "a key of a track": (
         lambda: animated(built("camera"), "extra.glb", camera()[:3, 3]),
         "extra.glb",
