@@ -62,17 +62,20 @@ def source(cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -> 
 def env(request: pytest.FixtureRequest, source: Path) -> Iterator[gym.Env[Any, Any]]:
     """The environment of the task that is the parameter; one after the other."""
     env = gym.make(ENVS[request.param], source=str(source), **SMALL)
-    env.reset(seed=0)
+    observation, info = env.reset(seed=0)
+    assert info["case_id"].startswith("published-") and observation["references"].std() > 10
     yield env
     env.close()
 
 
 def run(env: gym.Env[Any, Any], codes: list[str]) -> dict[str, Any]:
-    """Runs code, 16 calls a turn, then submits; the last info."""
+    """Runs code, 16 calls a turn, renders what came of it, and submits; the last info."""
     calls = [{"name": "execute_blender_code", "arguments": {"code": code}} for code in codes]
     for start in range(0, len(calls), 16):
         *_, info = env.step(calls[start : start + 16])
         assert [r["text"] for r in info["results"] if r["is_error"]] == []
+    observation, *_, info = env.step([{"name": "render_scene_view", "arguments": {}}])
+    assert not info["results"][0]["is_error"] and observation["render"].std() > 0
     *_, info = env.step({"name": "submit", "arguments": {}})
     assert info["status"] == "ok", info
     return info
