@@ -178,7 +178,7 @@ class LayoutSearchAgent(Agent):
                 best, least = list(poses), distance
             if last:
                 break
-        for _ in range(min(REAL_TURNS, self.turns - 1)):
+        for _ in range(min(REAL_TURNS, self.turns)):
             tries = [self._near(best) for _ in range(MAX_CALLS // (1 + len(shown)))]
             results = yield [call for poses in tries for call in (_move(scene, poses), *map(_render, shown))]
             for number, poses in enumerate(tries):
@@ -195,7 +195,7 @@ class LayoutSearchAgent(Agent):
         if not 0 < length <= LARGEST_TEXT:
             return ""
         starts = list(range(SLICE, length, SLICE))
-        while starts and self.turns > 2:
+        while starts and self.turns >= 1:
             asked, starts = starts[:MAX_CALLS], starts[MAX_CALLS:]
             results = yield [_read_from(start) for start in asked]
             text += "".join(_slice(result)[1] for result in results)
