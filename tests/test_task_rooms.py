@@ -50,12 +50,13 @@ def finish(env: gym.Env, *calls: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_oracle_reaches_the_top_and_doing_nothing_the_floor(env: gym.Env) -> None:
     agent = OracleAgent(env)
+    # The second room has pieces of very many vertices.
     for index in range(2):
-        observation, info = env.reset(seed=index)
+        observation, info = env.reset(options={"case_id": env.unwrapped.host.source.nth(index)})
         references = env.unwrapped.episode.case.public.references
         assert len(references) == len(observation["references"]) == env.observation_space["references"].shape[0]
         *_, info = env.step(agent.act(observation, info))
-        assert info["status"] == "ok" and info["score_strict"] >= 99
+        assert info["status"] == "ok" and info["score_strict"] >= 99, info
     observation, _ = env.reset(seed=0)
     *_, info = env.step([])
     assert info["score_strict"] < 1e-3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Any
 
 import numpy as np
@@ -69,9 +71,17 @@ def _articulated(truth: Any) -> list[dict[str, Any]]:
 def _reconstruction(truth: Any) -> list[dict[str, Any]]:
     calls = []
     for mesh in gltf.load(truth["scene.glb"].tobytes()).world_meshes():
+        # Packed, since a call takes a limited number of characters.
+        packed = [
+            base64.b64encode(zlib.compress(array.tobytes())).decode()
+            for array in (mesh.vertices.astype("<f4"), mesh.faces.astype("<i4"))
+        ]
         code = (
+            "import base64, numpy, zlib\n"
+            "def unpack(text, kind):\n"
+            "    return numpy.frombuffer(zlib.decompress(base64.b64decode(text)), kind).reshape(-1, 3).tolist()\n"
             f"mesh = bpy.data.meshes.new({mesh.name!r})\n"
-            f"mesh.from_pydata({mesh.vertices.round(5).tolist()}, [], {mesh.faces.tolist()})\n"
+            f"mesh.from_pydata(unpack({packed[0]!r}, '<f4'), [], unpack({packed[1]!r}, '<i4'))\n"
             f"bpy.context.scene.collection.objects.link(bpy.data.objects.new({mesh.name!r}, mesh))"
         )
         calls.append({"name": "execute_blender_code", "arguments": {"code": code}})
