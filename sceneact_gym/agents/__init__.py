@@ -5,6 +5,7 @@ from __future__ import annotations
 from sceneact_gym.agents.articulated_search import ArticulatedSearchAgent
 from sceneact_gym.agents.base import Agent
 from sceneact_gym.agents.camera_search import CameraSearchAgent
+from sceneact_gym.agents.dynamic_tracks import DynamicTracksAgent
 from sceneact_gym.agents.layout_search import LayoutSearchAgent
 from sceneact_gym.agents.reconstruction_hull import ReconstructionHullAgent
 from sceneact_gym.agents.simple import NoopAgent, OracleAgent, RandomAgent
@@ -16,6 +17,7 @@ AGENTS: dict[str, type[Agent]] = {
     "camera-search": CameraSearchAgent,
     "layout-search": LayoutSearchAgent,
     "articulated-search": ArticulatedSearchAgent,
+    "dynamic-tracks": DynamicTracksAgent,
     "reconstruction-hull": ReconstructionHullAgent,
 }
 """Agents by the name that the command line takes."""
@@ -25,6 +27,7 @@ __all__ = [
     "Agent",
     "ArticulatedSearchAgent",
     "CameraSearchAgent",
+    "DynamicTracksAgent",
     "LayoutSearchAgent",
     "NoopAgent",
     "OracleAgent",

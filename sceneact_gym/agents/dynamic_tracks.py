@@ -163,6 +163,7 @@ def build(frames: NDArray[np.uint8], library_text: str) -> str:
     camera, components = read_library(library_text, frames.shape[2])
     library = colors_of(components)
     background = video.find_background(frames, library.ground)
+    blobs = standing_blobs(background, library, camera)
     tracks = video.find_tracks(frames, background, library, camera.pixel_size())
     moving = []
     for track in tracks:
@@ -171,7 +172,7 @@ def build(frames: NDArray[np.uint8], library_text: str) -> str:
         moving.append([component.name, np.round(path, 3).tolist()])
     standing = [
         [component.name, np.round(place - component.middle, 3).tolist()]
-        for component, place in find_standing(background, components, library, camera)
+        for component, place in find_standing(blobs, components, camera)
     ]
     return BUILD.format(folder=FOLDER, standing=standing, moving=moving)
 
@@ -216,16 +217,20 @@ def world_path(track: video.Track, component: Component, camera: Camera) -> Arra
     return camera.at_height(track.places(), float(component.middle[2]))
 
 
+def standing_blobs(background: NDArray[np.uint8], library: video.Library, camera: Camera) -> list[video.Blob]:
+    """What the background shows on the ground."""
+    smooth = ndimage.median_filter(background, (3, 3, 1))
+    mask = ~(smooth >= 250).all(axis=2) & ~video.is_ground(smooth, library.ground)
+    return video.find_blobs(smooth, mask, library, camera.pixel_size())
+
+
 def find_standing(
-    background: NDArray[np.uint8], components: Sequence[Component], library: video.Library, camera: Camera
+    blobs: Sequence[video.Blob], components: Sequence[Component], camera: Camera
 ) -> list[tuple[Component, Array]]:
-    """What stands: components with the places of their middles, the ground first."""
+    """Components with the places of their middles, the ground first."""
     ground = components[ground_of(components)]
     out = [(ground, ground.middle)]
-    smooth = ndimage.median_filter(background, (3, 3, 1))
-    empty = (smooth >= 250).all(axis=2)
-    mask = ~empty & ~video.is_ground(smooth, library.ground)
-    for blob in video.find_blobs(smooth, mask, library, camera.pixel_size()):
+    for blob in blobs:
         component = components[likely(blob.owner, blob.high - blob.low, blob.centre, components, camera)]
         out.append((component, camera.at_height(blob.centre, float(component.middle[2]))))
     return out

@@ -44,14 +44,16 @@ CAST_SHARE = 0.05
 """Share of all that moves which a component must explain to take part."""
 UNFIT = 1e3
 """Size of what must not be found, metres."""
-MOST_JUMPS = 6
+PIECE = 8
+STEADY = 2
+MOST_JUMPS = 7
 PART = 0.4
 """Share of the largest piece of one colour that another piece needs to be a thing of its own."""
 SMALLEST = 5
 """Pixels of the smallest blob, in a picture 128 pixels wide."""
 GAP = 14
 """Frames for which a thing may be unseen."""
-SHORTEST = 18
+SHORTEST = 40
 LEAST_WAY = 0.012
 """Shares: frames that a track must have, and how far it must go in widths of the picture."""
 
@@ -136,6 +138,10 @@ class Track:
             known = ndimage.median_filter(known, (3, 1), mode="nearest")
         return np.stack([np.interp(np.arange(count), frames, known[:, axis]) for axis in (0, 1)], axis=1)
 
+    def area(self) -> int:
+        """Pixels of all its blobs."""
+        return sum(blob.area for blob in self.blobs.values())
+
     def jumps(self, width: int) -> int:
         """How often it is suddenly elsewhere."""
         frames = np.array(sorted(self.blobs))
@@ -150,7 +156,7 @@ class Track:
 
 
 def linear(picture: NDArray[np.uint8]) -> Array:
-    """sRGB levels (uint8) as linear intensities."""
+    """SRGB levels (uint8) as linear intensities."""
     return _LINEAR[picture]
 
 
@@ -203,9 +209,7 @@ def foreground(frames: NDArray[np.uint8], background: NDArray[np.uint8], ground:
     return masks
 
 
-def make_library(
-    things: Sequence[Sequence[tuple[float, Sequence[float]]]], sizes: Array, ground: Array
-) -> Library:
+def make_library(things: Sequence[Sequence[tuple[float, Sequence[float]]]], sizes: Array, ground: Array) -> Library:
     """The hues of things, each given as pairs of an area and a linear colour; what is nearly black has none."""
     kept: list[Array] = []
     numbers = []
@@ -298,7 +302,8 @@ def _split(places: Array, hue: Labels, library: Library, smallest: float, extent
         # Among those that explain the most, the one whose colours are nearest to what is there.
         explained = np.where(fits, library.shares.astype(bool) @ left, 0)
         unlike = np.abs(library.shares - seen / max(seen.sum(), 1)).sum(axis=1)
-        best = int(np.argmax(explained / left.sum() - 0.3 * unlike - 0.15 * np.minimum(wrong, 2.0) - 9.0 * (explained == 0)))
+        doubt = 0.3 * unlike + 0.15 * np.minimum(wrong, 2.0)
+        best = int(np.argmax(np.where(explained > 0, explained / left.sum() - doubt, -9.0)))
         if not explained[best]:
             break
         chosen.append(best)
@@ -358,7 +363,7 @@ def alike(first: Track, second: Track) -> bool:
     way = float(np.linalg.norm(late.blobs[late.first].centre - early.blobs[early.last].centre))
     if late.first - early.last <= GAP and way < 0.3 * float(np.linalg.norm(early.size() + late.size())):
         return True
-    if min(len(first.blobs), len(second.blobs)) < 8:
+    if min(len(first.blobs), len(second.blobs)) < PIECE:
         return False
     ratio = np.log(np.maximum(first.size(), 1) / np.maximum(second.size(), 1))
     same = first.owner() == second.owner() >= 0
@@ -398,10 +403,10 @@ def join(tracks: Sequence[Track]) -> list[Track]:
         tracks.sort(key=lambda track: (track.first, track.last))
 
 
-def absorb(tracks: Sequence[Track]) -> list[Track]:
+def absorb(tracks: Sequence[Track], width: int) -> list[Track]:
     """Without tracks that are parts of another one: beside it and as fast all the time."""
     kept: list[Track] = []
-    for track in sorted(tracks, key=lambda track: -sum(blob.area for blob in track.blobs.values())):
+    for track in sorted(tracks, key=lambda track: (track.jumps(width) > STEADY, -track.area())):
         part = False
         for whole in kept:
             both = sorted(track.blobs.keys() & whole.blobs.keys())
@@ -409,7 +414,7 @@ def absorb(tracks: Sequence[Track]) -> list[Track]:
                 continue
             offset = np.array([track.blobs[frame].centre - whole.blobs[frame].centre for frame in both])
             reach = (whole.size() + track.size()) / 2
-            beside = (np.abs(np.median(offset, axis=0)) < reach + 1).all()
+            beside = (np.abs(offset) < reach + 1).all(axis=1).mean() > 0.7
             inside = (np.abs(offset) < whole.size() / 2).all(axis=1).mean() > 0.7
             steady = np.linalg.norm(offset.std(axis=0)) < 1 + 0.1 * np.linalg.norm(reach)
             part = part or bool((beside and steady) or inside)
@@ -437,7 +442,7 @@ def find_tracks(
     tracks = [track for track in link(found, width) if len(track.blobs) >= 4]
     tracks = [track for track in tracks if track.way() >= 0.008 * width or len(track.blobs) < 12]
     moving = [t for t in join(tracks) if len(t.blobs) >= SHORTEST and t.way() >= LEAST_WAY * width]
-    return [track for track in absorb(moving) if track.jumps(width) <= MOST_JUMPS]
+    return absorb([track for track in moving if track.jumps(width) <= MOST_JUMPS], width)
 
 
 def cast(found: Sequence[Sequence[Blob]], library: Library) -> Library:
