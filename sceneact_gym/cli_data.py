@@ -17,7 +17,7 @@ def build(
     isolation: Annotated[str, typer.Option(help="auto, or off to run Blender unconfined.")] = "auto",
 ) -> None:
     """Writes a folder of cases with rendered references and a manifest."""
-    from sceneact_gym.data.build import build as build_bundle
+    from sceneact_gym.data.bundles.build import build as build_bundle
 
     ids = build_bundle(spec, out, isolation=isolation, say=typer.echo)  # type: ignore[arg-type]
     typer.echo(

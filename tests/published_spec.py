@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 
 from sceneact_gym.cases import Case
-from sceneact_gym.data.build import entry_cases
-from sceneact_gym.data.spec import Spec
+from sceneact_gym.data.bundles.build import entry_cases
+from sceneact_gym.data.bundles.spec import Spec
 
 SPEC = Path(__file__).with_name("published.toml")
 

@@ -22,9 +22,9 @@ from benchmarks import published as files
 from sceneact_gym.agents.simple import NoopAgent, OracleAgent
 from sceneact_gym.cases import Case
 from sceneact_gym.data.audit import audit_case, audit_folder
-from sceneact_gym.data.build import build
+from sceneact_gym.data.bundles.build import build
+from sceneact_gym.data.bundles.own import to_zup
 from sceneact_gym.data.glb import Material, Node, Part, write_glb
-from sceneact_gym.data.own import to_zup
 from sceneact_gym.evaluators import articulated, gltf
 from sceneact_gym.tasks import TASKS
 from sceneact_gym.tasks.articulated import FRAMES_FILE

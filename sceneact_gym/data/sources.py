@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sceneact_gym.cases import Case, read_about
-from sceneact_gym.data.bundles import read_manifest, verify
+from sceneact_gym.data.bundles.manifest import read_manifest, verify
 from sceneact_gym.errors import CaseNotFound
 
 SPLITS = ("train", "val", "test")

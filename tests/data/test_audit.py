@@ -24,7 +24,7 @@ from sceneact_gym.blender.render import encode_png
 from sceneact_gym.cases import Case, View
 from sceneact_gym.cli import app
 from sceneact_gym.data.audit import audit_case, audit_folder
-from sceneact_gym.data.audit_files import picture_problems
+from sceneact_gym.data.audit.files import picture_problems
 from sceneact_gym.data.glb import Material, Node, Part, write_glb
 from sceneact_gym.data.gltf_raw import join, parse
 from sceneact_gym.data.procedural.source import BUILDERS

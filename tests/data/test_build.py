@@ -21,10 +21,10 @@ from sceneact_gym.blender.render import decode_png
 from sceneact_gym.cases import Case
 from sceneact_gym.cli import app
 from sceneact_gym.data.audit import audit_folder
-from sceneact_gym.data.build import build
+from sceneact_gym.data.bundles.build import build
+from sceneact_gym.data.bundles.spec import Spec
 from sceneact_gym.data.procedural.source import ProceduralSource
 from sceneact_gym.data.sources import open_source
-from sceneact_gym.data.spec import Spec
 from sceneact_gym.errors import CaseNotFound, SceneActError
 
 GENERATED = """

@@ -17,11 +17,11 @@ import sceneact_gym  # noqa: F401
 from sceneact_gym.agents.simple import OracleAgent
 from sceneact_gym.cases import Case
 from sceneact_gym.data.audit import audit_case
-from sceneact_gym.data.build import entry_cases
+from sceneact_gym.data.bundles.build import entry_cases
+from sceneact_gym.data.bundles.pieces import SourceGlb, compose
+from sceneact_gym.data.bundles.spec import CameraPose, Spec
 from sceneact_gym.data.glb import Material, Node, Part, write_glb
 from sceneact_gym.data.gltf_raw import join, parse
-from sceneact_gym.data.pieces import SourceGlb, compose
-from sceneact_gym.data.spec import CameraPose, Spec
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.evaluators import gltf
 from sceneact_gym.tasks import TASKS
@@ -389,8 +389,8 @@ def test_only_what_a_picture_needs_is_written(tmp_path: Path, glb: bytes, kind: 
 
 def test_a_mirrored_node_is_not_turned_inside_out(tmp_path: Path) -> None:
     (tmp_path / "m.glb").write_bytes(write_glb([wedge("m", matrix=np.diag([-1.0, 1, 1, 1]))]))
-    from sceneact_gym.data.own import chunks_of, read_source
-    from sceneact_gym.data.pieces import Piece
+    from sceneact_gym.data.bundles.own import chunks_of, read_source
+    from sceneact_gym.data.bundles.pieces import Piece
 
     source: SourceGlb = read_source(tmp_path, "m.glb")
     (mesh,) = gltf.load(compose([Piece("m", chunks_of(source, [0], np.eye(4)))])).world_meshes()

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 from sceneact_gym.cases import Case
-from sceneact_gym.data.audit_files import Problem, glb_problems, png_problems
-from sceneact_gym.data.audit_search import search_glb, search_json
-from sceneact_gym.data.truth_index import read_truth
+from sceneact_gym.data.audit.files import Problem, glb_problems, png_problems
+from sceneact_gym.data.audit.search import search_glb, search_json
+from sceneact_gym.data.audit.truth_index import read_truth
 from sceneact_gym.errors import SceneActError
 
 CASE_KEYS = {"id", "task", "condition", "split"}

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from sceneact_gym.blender.draco import decode_draco
 from sceneact_gym.cases import Case
-from sceneact_gym.data.audit_files import Problem
-from sceneact_gym.data.audit_shapes import shape_problems
+from sceneact_gym.data.audit.files import Problem
+from sceneact_gym.data.audit.shapes import shape_problems
+from sceneact_gym.data.audit.truth_index import TruthIndex
 from sceneact_gym.data.gltf_raw import RawGlb, parse
-from sceneact_gym.data.truth_index import TruthIndex
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.evaluators import gltf
 

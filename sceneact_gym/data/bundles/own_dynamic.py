@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sceneact_gym.cases import Case, Public, View
-from sceneact_gym.data.own import chunks_of, frame, order, read_source, shift, to_yup, to_zup
-from sceneact_gym.data.pieces import FPS, Chunk, Piece, SourceGlb, compose, decompose
-from sceneact_gym.data.spec import DynamicScene
+from sceneact_gym.data.bundles.own import chunks_of, frame, order, read_source, shift, to_yup, to_zup
+from sceneact_gym.data.bundles.pieces import FPS, Chunk, Piece, SourceGlb, compose, decompose
+from sceneact_gym.data.bundles.spec import DynamicScene
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.evaluators import dynamic as evaluator
 from sceneact_gym.evaluators import gltf

@@ -17,10 +17,10 @@ from sceneact_gym.blender.process import IsolationMode
 from sceneact_gym.blender.render import RenderSettings
 from sceneact_gym.blender.session import SessionSettings
 from sceneact_gym.cases import Case
-from sceneact_gym.data.bundles import write_manifest
+from sceneact_gym.data.bundles.manifest import write_manifest
+from sceneact_gym.data.bundles.spec import Entry, Generated, read_spec
 from sceneact_gym.data.procedural.source import ProceduralSource
 from sceneact_gym.data.references import ReferenceRenderer
-from sceneact_gym.data.spec import Entry, Generated, read_spec
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.tasks import TASKS
 
@@ -108,7 +108,7 @@ def entry_cases(entry: Entry, folder: Path) -> Iterator[Case]:
         for case_id in entry.ids or [source.nth(index) for index in range(entry.count or 0)]:
             yield source.load(case_id)
     else:
-        from sceneact_gym.data.own import own_case
+        from sceneact_gym.data.bundles.own import own_case
 
         case = own_case(entry, folder)
         wanted = len(TASKS[case.task].reference_views(case))

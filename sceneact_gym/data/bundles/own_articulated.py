@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sceneact_gym.cases import Case, Public, View
-from sceneact_gym.data.own import frame, order, read_source, to_zup
-from sceneact_gym.data.pieces import Chunk, Piece, SourceGlb, compose
-from sceneact_gym.data.spec import ArticulatedScene
+from sceneact_gym.data.bundles.own import frame, order, read_source, to_zup
+from sceneact_gym.data.bundles.pieces import Chunk, Piece, SourceGlb, compose
+from sceneact_gym.data.bundles.spec import ArticulatedScene
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.evaluators import articulated as evaluator
 from sceneact_gym.evaluators import gltf

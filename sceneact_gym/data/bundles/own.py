@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sceneact_gym.cases import Case, Public, View
-from sceneact_gym.data.pieces import Chunk, Piece, SourceGlb, compose
-from sceneact_gym.data.spec import (
+from sceneact_gym.data.bundles.pieces import Chunk, Piece, SourceGlb, compose
+from sceneact_gym.data.bundles.spec import (
     ArticulatedScene,
     CameraPose,
     CameraScene,
@@ -53,11 +53,11 @@ def own_case(entry: OwnScene, folder: Path) -> Case:
     if isinstance(entry, ReconstructionScene):
         return _reconstruction(entry, folder)
     if isinstance(entry, ArticulatedScene):
-        from sceneact_gym.data.own_articulated import articulated_case
+        from sceneact_gym.data.bundles.own_articulated import articulated_case
 
         return articulated_case(entry, folder)
     assert isinstance(entry, DynamicScene)
-    from sceneact_gym.data.own_dynamic import dynamic_case
+    from sceneact_gym.data.bundles.own_dynamic import dynamic_case
 
     return dynamic_case(entry, folder)
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sceneact_gym.cases import Case
-from sceneact_gym.data.audit_files import Problem
-from sceneact_gym.data.truth_index import TruthIndex
+from sceneact_gym.data.audit.files import Problem
+from sceneact_gym.data.audit.truth_index import TruthIndex
 from sceneact_gym.evaluators import gltf
 from sceneact_gym.evaluators.base import Mesh, box_centre
 
