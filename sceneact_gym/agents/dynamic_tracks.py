@@ -1,8 +1,9 @@
 """A baseline for Dynamic without learning: find what moves in the video, and put components on its path.
 
-All frames are read in one turn; `video_tracks` separates what moves from what stands. A ray through the middle of a
-blob meets the height that the middle of the likeliest component has when it stands on the ground; that is its place.
-What stands comes from the background in the same way. The agent sees only what every agent sees.
+All frames are read in one turn; `video_blobs` and `video_tracks` separate what moves from what stands. A ray through
+the middle of a blob meets the height that the middle of the likeliest component has when it stands on the ground; that
+is its place, so that what is lifted or hops is placed behind its true place. What stands comes from the background in
+the same way. The agent sees only what every agent sees.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from sceneact_gym.agents import video_tracks as video
+from sceneact_gym.agents import video_blobs as video
 from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.video_tracks import FRAMES, Track, find_tracks
 from sceneact_gym.tools import MAX_CALLS
 
 Array = NDArray[np.float64]
 
-FRAMES = 144
 LOOK_FRAMES = (1, 73, 144)
 FLAT = 0.06
 LONG = 6.0
@@ -164,7 +165,7 @@ def build(frames: NDArray[np.uint8], library_text: str) -> str:
     library = colors_of(components)
     background = video.find_background(frames, library.ground)
     blobs = standing_blobs(background, library, camera)
-    tracks = video.find_tracks(frames, background, library, camera.pixel_size())
+    tracks = find_tracks(frames, background, library, camera.pixel_size())
     moving = []
     for track in tracks:
         component = components[likely(track.owner(), track.size(), track.places()[0], components, camera)]
@@ -198,7 +199,7 @@ def colors_of(components: Sequence[Component]) -> video.Library:
     extents = np.array([component.extent for component in components])
     longest = extents.max(axis=1)
     flat = (longest > LONG) & (extents[:, 2] < FLAT * longest)
-    sizes = np.where(flat, 1e3, np.linalg.norm(extents, axis=1))
+    sizes = np.where(flat, video.UNFIT, np.linalg.norm(extents, axis=1))
     ground = np.array(components[ground_of(components)].colors[0][1])
     return video.make_library([component.colors for component in components], sizes, ground)
 
@@ -212,7 +213,7 @@ def likely(owner: int, size: Array, place: Array, components: Sequence[Component
     return int(np.argmin([abs(np.log(np.linalg.norm(c.extent) * 0.85 / diagonal)) for c in components]))
 
 
-def world_path(track: video.Track, component: Component, camera: Camera) -> Array:
+def world_path(track: Track, component: Component, camera: Camera) -> Array:
     """(144, 3) places of the middle of a component that moves as the track does, metres."""
     return camera.at_height(track.places(), float(component.middle[2]))
 
