@@ -105,7 +105,7 @@ def show(
     what: Annotated[list[str], typer.Argument(help="A run folder; with --sheet, one or more environment ids.")],
     picture: Annotated[Path | None, typer.Option(help="Write a picture of an episode to this PNG file.")] = None,
     episode: Annotated[int, typer.Option(help="Which episode the picture shows, from 0.")] = 0,
-    sheet: Annotated[Path | None, typer.Option(help="Write references of cases to this PNG file.")] = None,
+    sheet: Annotated[Path | None, typer.Option(help="Write references of cases to this picture file (.png, .jpg).")] = None,
     count: Annotated[int, typer.Option(help="Number of cases on the sheet.")] = 12,
     split: Annotated[str, typer.Option(help="train, val or test, for the sheet.")] = "test",
     source: Annotated[str, typer.Option(help="procedural, or a folder of cases, for the sheet.")] = "procedural",
@@ -121,7 +121,7 @@ def show(
         from sceneact_gym.bench.sheet import contact_sheet
 
         config = EpisodeConfig(source=source, split=split, reference_size=size, render={"samples": samples})
-        contact_sheet([_known(env) for env in what], count, config).save(sheet, optimize=True)
+        contact_sheet([_known(env) for env in what], count, config).save(sheet, optimize=True, quality=90)
         console.print(f"sheet: {sheet}", markup=False)
         return
     if len(what) != 1:
