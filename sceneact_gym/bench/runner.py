@@ -6,7 +6,6 @@ with its trace. Results are complete lines, so that a run that is killed keeps w
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from sceneact_gym._version import __version__
 from sceneact_gym.agents import AGENTS
+from sceneact_gym.bench.record import append_result, begin_record
 from sceneact_gym.envs.base import SceneActEnv, outcome_info
 from sceneact_gym.errors import InfraError, SceneActError
 
@@ -66,36 +65,30 @@ def run(config: RunConfig, out: Path, tell: Callable[[str], None] = lambda line:
         raise ValueError(f"there is no agent {config.agent!r}; the agents are {', '.join(AGENTS)}")
     if config.episodes < 1:
         raise ValueError(f"episodes must be at least 1; it is {config.episodes}")
-    if out.exists() and any(out.iterdir()):
-        raise SceneActError(f"{out} is not empty: give a new folder, so that no earlier result is lost")
-    out.mkdir(parents=True, exist_ok=True)
     made = gym.make(config.env_id, **{**config.env_kwargs, "record_dir": str(out / "episodes")})
     env = made.unwrapped
     assert isinstance(env, SceneActEnv)
     agent = AGENTS[config.agent](made, config.seed)
     about = {
-        "package": __version__,
         "env_id": config.env_id,
         "agent": config.agent,
         "privileged": agent.privileged,
         "episodes": config.episodes,
         "seed": config.seed,
-        "env_kwargs": {name: str(v) if isinstance(v, Path) else v for name, v in config.env_kwargs.items()},
+        "env_kwargs": dict(config.env_kwargs),
         "audit": config.audit,
         "case_id": config.case_id,
     }
-    (out / "config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    begin_record(out, about)
     results = []
     endless = env.host.source.ids() is None
     try:
-        with (out / "results.jsonl").open("a", encoding="utf-8") as file:
-            for number in range(config.episodes):
-                case_id = config.case_id or env.host.source.nth(number + (1_000_000 * config.seed if endless else 0))
-                result = _one(made, env, agent, config, case_id, tell)
-                result["episode"] = number
-                results.append(result)
-                file.write(json.dumps(result) + "\n")
-                file.flush()
+        for number in range(config.episodes):
+            case_id = config.case_id or env.host.source.nth(number + (1_000_000 * config.seed if endless else 0))
+            result = _one(made, env, agent, config, case_id, tell)
+            result["episode"] = number
+            results.append(result)
+            append_result(out, result)
     finally:
         made.close()
     return results

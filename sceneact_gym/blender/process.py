@@ -38,7 +38,7 @@ class WorkerFault(SceneActError):
     """The worker is gone or cannot be used any more; it has been killed.
 
     Attributes:
-        kind: `deadline`, `died`, `protocol` or `disk`.
+        kind: `deadline`, `died`, `cancelled`, `protocol` or `disk`.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -130,6 +130,7 @@ class WorkerProcess:
         self._selector.register(self._answers, selectors.EVENT_READ)
         self._selector.register(self._output, selectors.EVENT_READ)
         self._closed = False
+        self._cancelled = False
 
     @property
     def pid(self) -> int:
@@ -208,6 +209,13 @@ class WorkerProcess:
         self._selector.close()
         for fd in (self._requests, self._answers, self._output):
             os.close(fd)
+
+    def cancel(self) -> None:
+        """Ends the process from another thread; the `call` that waits for its answer raises a `WorkerFault`."""
+        self._cancelled = True
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     # --- the exchange ---------------------------------------------------------------------------------------------
 
@@ -294,6 +302,8 @@ class WorkerProcess:
                 break
             time.sleep(0.01)
         self._drain()
+        if self._cancelled:
+            return WorkerFault("cancelled", "the call was cancelled")
         if code is None:
             return WorkerFault("died", "it closed its answer pipe")
         if code < 0:

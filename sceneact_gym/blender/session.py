@@ -89,6 +89,7 @@ class BlenderSession:
         self.restarts = 0
         self._home: _Home | None = None
         self._worker: WorkerProcess | None = None
+        self._asked: WorkerProcess | None = None
         self._finalizer: weakref.finalize | None = None
         self._bases: OrderedDict[str, Path] = OrderedDict()
         self._base: Path | None = None
@@ -233,20 +234,35 @@ class BlenderSession:
         assert self._worker is not None
         self._dirty = self._dirty or changes == "anything"
         self._tainted = self._tainted or changes == "anything"
+        self._asked = self._worker
         try:
             answer = self._worker.call(
                 operation, args, blobs, deadline=deadline or self.settings.call_deadline
             )
         except WorkerFault as fault:
+            self._asked = None
             self._recover()
             raise ToolFault(
                 f"Blender was restarted because {_because(fault)}. The scene is as it was before this call."
             ) from fault
+        finally:
+            self._asked = None
         if changes == "journal":
             self._journal.append((operation, args, blobs))
             # A long journal costs more to replay than a snapshot costs to write.
             self._dirty = self._dirty or len(self._journal) >= 64
         return answer
+
+    def cancel(self) -> bool:
+        """Cancels, from another thread, the call that `tool` waits for: it ends as a `ToolFault`.
+
+        Returns:
+            Whether there was one. Nothing is done while the session starts, saves or restores a scene.
+        """
+        worker = self._asked
+        if worker is not None:
+            worker.cancel()
+        return worker is not None
 
     def query(self, operation: str, **args: Any) -> Any:
         """The JSON part of `query_with_data`."""
