@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sceneact_gym import cli_data
+from sceneact_gym import cli_data, cli_mcp
 from sceneact_gym import doctor as doctor_checks
 from sceneact_gym.agents import AGENTS
 from sceneact_gym.bench import report
@@ -25,6 +25,7 @@ app = typer.Typer(
     help="Gymnasium environments over headless Blender.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 app.add_typer(cli_data.app, name="data")
+app.command()(cli_mcp.mcp)
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -105,7 +106,7 @@ def show(
     what: Annotated[list[str], typer.Argument(help="A run folder; with --sheet, one or more environment ids.")],
     picture: Annotated[Path | None, typer.Option(help="Write a picture of an episode to this PNG file.")] = None,
     episode: Annotated[int, typer.Option(help="Which episode the picture shows, from 0.")] = 0,
-    sheet: Annotated[Path | None, typer.Option(help="Write references of cases to this picture file (.png, .jpg).")] = None,
+    sheet: Annotated[Path | None, typer.Option(help="Write references of cases to this file (.png, .jpg).")] = None,
     count: Annotated[int, typer.Option(help="Number of cases on the sheet.")] = 12,
     split: Annotated[str, typer.Option(help="train, val or test, for the sheet.")] = "test",
     source: Annotated[str, typer.Option(help="procedural, or a folder of cases, for the sheet.")] = "procedural",
