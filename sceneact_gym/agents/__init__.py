@@ -9,6 +9,7 @@ from sceneact_gym.agents.dynamic_tracks import DynamicTracksAgent
 from sceneact_gym.agents.layout_search import LayoutSearchAgent
 from sceneact_gym.agents.reconstruction_hull import ReconstructionHullAgent
 from sceneact_gym.agents.simple import NoopAgent, OracleAgent, RandomAgent
+from sceneact_gym.agents.vlm import VLMAgent
 
 AGENTS: dict[str, type[Agent]] = {
     "noop": NoopAgent,
@@ -19,6 +20,7 @@ AGENTS: dict[str, type[Agent]] = {
     "articulated-search": ArticulatedSearchAgent,
     "dynamic-tracks": DynamicTracksAgent,
     "reconstruction-hull": ReconstructionHullAgent,
+    "vlm": VLMAgent,
 }
 """Agents by the name that the command line takes."""
 
@@ -33,4 +35,5 @@ __all__ = [
     "OracleAgent",
     "RandomAgent",
     "ReconstructionHullAgent",
+    "VLMAgent",
 ]
