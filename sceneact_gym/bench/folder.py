@@ -1,0 +1,171 @@
+"""The run folder: configuration, one line per finished episode, and a folder for each.
+
+`config.json`, `episodes.jsonl` (append-only, a line per attempt), `episodes/<key>-a<attempt>/` with the trace, pictures
+by hash and the submission. An episode is played in `playing/` and moved when it is over, so that nothing half-written
+is ever taken for a result.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sceneact_gym._version import __version__
+from sceneact_gym.bench.plan import BenchConfig
+from sceneact_gym.errors import SceneActError
+
+DONE = ("ok", "agent_error")
+"""What needs no further attempt."""
+
+
+class RunFolder:
+    """A run folder that this process alone writes; use it as a context."""
+
+    def __init__(self, path: Path, config: BenchConfig | None = None) -> None:
+        """Opens a run folder, or makes one.
+
+        Args:
+            path: the folder.
+            config: of a new run, in a new or empty folder; None goes on with what is there.
+
+        Raises:
+            SceneActError: another process writes to it, there is already something in it, or it is no run folder.
+        """
+        self.path = path
+        if config is not None:
+            if path.exists() and any(path.iterdir()):
+                raise SceneActError(f"{path} is not empty: give a new folder, or go on with --resume {path}")
+            path.mkdir(parents=True, exist_ok=True)
+        elif not (path / "config.json").is_file():
+            raise SceneActError(f"{path} is no run folder of `sceneact bench`: it has no config.json")
+        self._lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            os.close(self._lock)
+            raise SceneActError(f"another process is writing to {path}: wait for it, or stop it") from problem
+        try:
+            self.config = self._open(config)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self, config: BenchConfig | None) -> BenchConfig:
+        if config is not None:
+            begun = {"package": __version__, "config": config.as_dict()}
+            part = self.path / "config.part"
+            part.write_text(json.dumps(begun, indent=1) + "\n", encoding="utf-8")
+            os.replace(part, self.path / "config.json")
+        about = read_config(self.path)
+        if about["package"] != __version__:
+            raise SceneActError(
+                f"{self.path} was begun with version {about['package']}, this is {__version__}: results would be mixed"
+            )
+        self.rows = self._repair()
+        shutil.rmtree(self.playing, ignore_errors=True)
+        self.playing.mkdir()
+        self.episodes.mkdir(exist_ok=True)
+        known = {row["folder"] for row in self.rows}
+        for folder in self.episodes.iterdir():
+            # Moved into its place by a process that died before it wrote the line.
+            if folder.name not in known:
+                shutil.rmtree(folder)
+        return BenchConfig.from_dict(about["config"])
+
+    @property
+    def playing(self) -> Path:
+        """Where unfinished episodes are."""
+        return self.path / "playing"
+
+    @property
+    def episodes(self) -> Path:
+        """Where finished ones are."""
+        return self.path / "episodes"
+
+    @property
+    def lines(self) -> Path:
+        """The file of results."""
+        return self.path / "episodes.jsonl"
+
+    def _repair(self) -> list[dict[str, Any]]:
+        """The rows; a last line that was cut off is removed, so that the next one begins on its own."""
+        rows, good = [], 0
+        if self.lines.exists():
+            for line in self.lines.read_bytes().splitlines(keepends=True):
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    break
+                if not line.endswith(b"\n"):
+                    break
+                rows.append(row)
+                good += len(line)
+            os.truncate(self.lines, good)
+        return rows
+
+    def attempts(self, key: str) -> int:
+        """How often an episode was finished, in whatever way."""
+        return sum(row["key"] == key for row in self.rows)
+
+    def done(self) -> set[str]:
+        """Episodes with a result that counts."""
+        return {row["key"] for row in self.rows if row["status"] in DONE}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Appends a result; it is on the disk when this returns."""
+        data = (json.dumps(dict(row), allow_nan=False) + "\n").encode()
+        with self.lines.open("ab") as file:
+            start = file.tell()
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                os.truncate(self.lines, start)
+                raise
+        self.rows.append(dict(row))
+
+    def close(self) -> None:
+        """Lets go of the folder."""
+        shutil.rmtree(self.playing, ignore_errors=True)
+        os.close(self._lock)
+
+    def __enter__(self) -> RunFolder:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Lets go of the folder."""
+        self.close()
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The `config.json` of a run folder.
+
+    Raises:
+        SceneActError: it cannot be read.
+    """
+    try:
+        about = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        if not isinstance(about["config"], dict) or not isinstance(about["package"], str):
+            raise ValueError("it has no configuration")
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise SceneActError(f"{path / 'config.json'} cannot be read: {problem}") from problem
+    return about
+
+
+def results(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The row of each episode that counts: the one with a score, else the last."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row["key"] not in found or found[row["key"]]["status"] not in DONE:
+            found[row["key"]] = row
+    return found

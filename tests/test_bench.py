@@ -1,0 +1,362 @@
+"""Benchmark runs: what is played, the run folder, and what faults, kills and interruptions leave of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sceneact_gym import cli
+from sceneact_gym.agents import NoopAgent
+from sceneact_gym.bench.folder import RunFolder, results
+from sceneact_gym.bench.plan import BenchConfig, plays
+from sceneact_gym.bench.player import load_agent
+from sceneact_gym.bench.pool import run_bench
+from sceneact_gym.errors import CaseNotFound, SceneActError
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL: dict[str, Any] = {"render_size": 32, "reference_size": 32, "render": {"samples": 1}}
+PATIENCE = 120.0
+
+
+def config(agent: str = "noop", **changes: Any) -> BenchConfig:
+    return BenchConfig(**{"agent": agent, "tasks": ["camera"], "cases": 3, "options": SMALL} | changes)
+
+
+def played(path: Path, made: BenchConfig, jobs: int = 1) -> list[dict[str, Any]]:
+    with RunFolder(path, made) as folder:
+        return run_bench(folder, jobs)
+
+
+def counting(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What of the results must not depend on faults, order or time."""
+    other = ("seconds", "attempt", "folder")
+    return {key: {k: v for k, v in row.items() if k not in other} for key, row in sorted(results(rows).items())}
+
+
+# --- what is played ---------------------------------------------------------------------------------------------------
+
+
+def test_the_plan() -> None:
+    made = config(tasks=["camera", "dynamic"], cases=2, repeats=2, seed=5)
+    keys = [play.key for play in plays(made)]
+    assert keys == [
+        f"{task}-{task}-test-{case:04d}-r{repeat}"
+        for task in ("camera", "dynamic")
+        for case in (0, 1)
+        for repeat in (0, 1)
+    ]
+    assert [play.seed for play in plays(made)] == [5, 6] * 4
+    assert len(plays(config(tasks=["camera", "dynamic"], cases=None))) == 20 + 10
+    assert BenchConfig.from_dict(json.loads(json.dumps(made.as_dict()))) == BenchConfig(**made.as_dict())
+    only = config(tasks=["camera", "dynamic"], case_ids=("dynamic-test-0003",))
+    assert [play.key for play in plays(only)] == ["dynamic-dynamic-test-0003-r0"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tasks": ["chess"]}, "chess is no task"),
+        ({"tasks": []}, "tasks must be some of"),
+        ({"cases": 0}, "at least 1"),
+        ({"split": "train", "cases": None}, "has no end"),
+        ({"case_ids": ("camera-test-9999",)}, "camera-test-9999"),
+    ],
+)
+def test_impossible_plans_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plays(config(**changes))
+
+
+def test_agents_by_name_and_by_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_own_agents.py").write_text("def make(env, seed):\n    return ('agent', seed)\n")
+    assert load_agent("noop") is NoopAgent
+    assert load_agent("my_own_agents:make")(None, 3) == ("agent", 3)
+    for spec, message in (
+        ("nobody", "there is no agent"),
+        ("my_own_agents:nobody", "cannot be imported"),
+        ("no_such_module:make", "cannot be imported"),
+        ("json:__doc__", "cannot be called"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_agent(spec)
+
+
+# --- the folder -------------------------------------------------------------------------------------------------------
+
+
+def row(key: str, status: str = "ok", **values: Any) -> dict[str, Any]:
+    return {"key": key, "status": status, "folder": None, "score": 1.0, **values}
+
+
+def test_only_whole_lines_count(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run", config()) as folder:
+        folder.add(row("a"))
+        folder.add(row("b", "infra_error", score=None))
+    path = tmp_path / "run" / "episodes.jsonl"
+    whole = path.read_bytes()
+    for cut in (b'{"key": "c", "sta', b'{"key": "c", "status": "ok", "folder": null, "score": 1.0}'):
+        path.write_bytes(whole + cut)
+        with RunFolder(tmp_path / "run") as folder:
+            assert folder.done() == {"a"} and folder.attempts("b") == 1
+            folder.add(row("b"))
+            assert folder.done() == {"a", "b"}
+        assert path.read_bytes() == whole + json.dumps(row("b")).encode() + b"\n"
+    # The row that has a score is the one that counts.
+    assert results([row("x", "infra_error"), row("x", score=7.0), row("x", "infra_error")])["x"]["score"] == 7.0
+
+
+def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run", config()), pytest.raises(SceneActError, match="another process is writing"):
+        RunFolder(tmp_path / "run")
+    with pytest.raises(SceneActError, match="not empty"):
+        RunFolder(tmp_path / "run", config())
+    with pytest.raises(SceneActError, match="is no run folder"):
+        RunFolder(tmp_path / "elsewhere")
+    (tmp_path / "run" / "config.json").write_text('{"package": "0.0.1", "config": {}}')
+    with pytest.raises(SceneActError, match="version 0.0.1"):
+        RunFolder(tmp_path / "run")
+
+
+def test_leftovers_are_removed(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run", config()) as folder:
+        (folder.episodes / "kept").mkdir()
+        folder.add(row("a", folder="kept"))
+    # As a process leaves it that is killed.
+    (folder.episodes / "moved-but-never-written").mkdir()
+    (folder.playing / "half").mkdir(parents=True)
+    with RunFolder(tmp_path / "run") as folder:
+        assert [path.name for path in folder.episodes.iterdir()] == ["kept"]
+        assert not list(folder.playing.iterdir())
+
+
+def test_a_full_disk_keeps_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunFolder(tmp_path / "run", config()) as folder:
+        folder.add(row("a"))
+        before = folder.lines.read_bytes()
+
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            folder.add(row("b"))
+        assert folder.lines.read_bytes() == before and folder.done() == {"a"}
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_and_its_folder(tmp_path: Path) -> None:
+    made = config("oracle", tasks=["camera", "layout"], cases=2, options={**SMALL, "checkpoints": [1]})
+    rows = played(tmp_path / "run", made)
+    assert [row["key"] for row in rows] == [play.key for play in plays(made)]
+    assert {row["status"] for row in rows} == {"ok"} and all(row["score_strict"] > 99 for row in rows)
+    assert all(row["privileged"] and row["seconds"] > 0 for row in rows)
+    for row in rows:
+        names = {path.name for path in (tmp_path / "run" / "episodes" / row["folder"]).iterdir()}
+        assert {"trace.jsonl", "images", "submission.json"} <= names
+        assert ("scene.glb" in names) == (row["task"] == "layout")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "config.json", "episodes", "episodes.jsonl", "lock",
+    ]  # fmt: skip
+    # Nothing is missing: nothing is played.
+    with RunFolder(tmp_path / "run") as folder:
+        assert run_bench(folder) == rows
+    assert len((tmp_path / "run" / "episodes.jsonl").read_text().splitlines()) == 4
+
+
+def test_two_players_give_what_one_gives(tmp_path: Path) -> None:
+    made = config("random", cases=4, options={**SMALL, "max_steps": 3})
+    one, two = played(tmp_path / "one", made), played(tmp_path / "two", made, jobs=2)
+    assert counting(one) == counting(two) and len(counting(one)) == 4
+
+
+AGENT = """
+import os, signal
+from pathlib import Path
+from sceneact_gym.errors import InfraError
+
+class Agent:
+    usage = {"tokens": 12}
+    def __init__(self, env, seed):
+        self.env = env
+    def act(self, observation, info):
+        marks = Path(__file__).parent / "marks"
+        marks.mkdir(exist_ok=True)
+        mark = marks / info["case_id"]
+        if mark.exists():
+            return []
+        mark.touch()
+        FAULT
+"""
+FAULTS = {
+    "the player is killed": ("os.kill(os.getpid(), signal.SIGKILL)", "exit code -9"),
+    "the agent has a mistake": ("return [][1]", "IndexError"),
+    "the model server is down": ("raise InfraError('the model server does not answer')", "does not answer"),
+    "the disk is full": ("raise OSError(28, 'No space left on device')", "No space left"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_no_score_and_is_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    module = f"agent_{abs(hash(name))}"
+    fault, reason = FAULTS[name]
+    (tmp_path / f"{module}.py").write_text(AGENT.replace("FAULT", fault))
+    first, second = played(tmp_path / "run", config(f"{module}:Agent", cases=1))
+    assert first["status"] == "infra_error" and first["score"] is None and reason in first["reason"]
+    assert second["status"] == "ok" and second["score"] is not None and second["attempt"] == 2
+    assert second["usage"] == {"tokens": 12} and results([first, second]) == {first["key"]: second}
+
+
+def test_what_never_works_stays_without_a_score_until_it_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "agent_flaky.py").write_text(
+        "from pathlib import Path\n"
+        "class Agent:\n"
+        "    def __init__(self, env, seed): pass\n"
+        "    def act(self, observation, info):\n"
+        "        if Path('up').exists(): return []\n"
+        "        raise ConnectionError('down')\n"
+    )
+    rows = played(tmp_path / "run", config("agent_flaky:Agent", cases=1))
+    assert [row["status"] for row in rows] == ["infra_error"] * 3 and results(rows)[rows[0]["key"]]["score"] is None
+    (tmp_path / "up").touch()
+    with RunFolder(tmp_path / "run") as folder:
+        rows = run_bench(folder)
+    assert len(rows) == 4 and rows[-1]["status"] == "ok" and rows[-1]["attempt"] == 4
+
+
+def test_mistakes_of_the_user_end_the_run(tmp_path: Path) -> None:
+    with pytest.raises(CaseNotFound, match="source must be"):
+        played(tmp_path / "a", config(source="/no/such/folder"))
+    with pytest.raises(SceneActError, match="cannot be played"):
+        played(tmp_path / "b", config(options={**SMALL, "render": {"engine": "povray"}}))
+
+
+# --- chaos ------------------------------------------------------------------------------------------------------------
+
+
+def children(pid: int) -> Iterator[int]:
+    """All living descendants of a process."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if int(parent) == pid and state != "Z":
+                yield int(entry.name)
+                yield from children(int(entry.name))
+
+
+def gone(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def runner(folder: Path) -> subprocess.Popen[bytes]:
+    script = """
+        import sys
+        from pathlib import Path
+        from sceneact_gym.bench.folder import RunFolder
+        from sceneact_gym.bench.pool import run_bench
+        if __name__ == "__main__":
+            with RunFolder(Path(sys.argv[1])) as folder:
+                run_bench(folder, 2)
+    """
+    path = folder.parent / "go_on.py"
+    path.write_text(textwrap.dedent(script))
+    with (folder.parent / "stderr").open("wb") as errors:
+        return subprocess.Popen([sys.executable, str(path), str(folder)], cwd=ROOT, stderr=errors)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.timeout(400)
+def test_chaos_changes_nothing(tmp_path: Path) -> None:
+    """Thirty episodes; runner, players and Blenders are killed at random until all of them are done."""
+    made = config("random", cases=15, repeats=2, options={**SMALL, "max_steps": 2})
+    calm = counting(played(tmp_path / "calm", made))
+    folder = tmp_path / "chaos" / "run"
+    RunFolder(folder, made).close()
+    chance = random.Random(4)
+    give_up = time.monotonic() + PATIENCE * 3
+    seen: set[int] = set()
+    kills = {"runner": 0, "below": 0}
+    while True:
+        assert time.monotonic() < give_up
+        process = runner(folder)
+        while process.poll() is None:
+            time.sleep(chance.uniform(0.5, 2.5))
+            below = list(children(process.pid))
+            seen.update(below)
+            if kills["runner"] < 3 and chance.random() < 0.3:
+                kills["runner"] += 1
+                process.kill()
+            elif below and kills["below"] < 6:
+                kills["below"] += 1
+                os.kill(chance.choice(below), signal.SIGKILL)
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, (folder.parent / "stderr").read_text()[-2000:]
+    assert kills["below"] > 0
+    with RunFolder(folder) as opened:
+        rows = list(opened.rows)
+        assert len(opened.done()) == 30
+        assert {path.name for path in opened.episodes.iterdir()} == {row["folder"] for row in rows if row["folder"]}
+        assert not list(opened.playing.iterdir())
+    assert counting(rows) == calm
+    while not all(gone(pid) for pid in seen):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path) -> None:
+    arguments = ["bench", "--agent", "noop", "--tasks", "camera", "--cases", "2", "--samples", "1", "--quiet"]
+    arguments += ["--render-size", "32", "--reference-size", "32", "--out", str(tmp_path / "run")]
+    said = CliRunner().invoke(cli.app, arguments)
+    assert said.exit_code == 0, said.output
+    assert "camera" in said.output and "+-" in said.output
+    lines = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    again = CliRunner().invoke(cli.app, ["bench", "--resume", str(tmp_path / "run"), "--quiet"])
+    assert again.exit_code == 0 and (tmp_path / "run" / "episodes.jsonl").read_text().splitlines() == lines
+
+
+def test_the_commands_mistakes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments, words in (
+        ([], "give --out NEW_FOLDER"),
+        (["--out", str(tmp_path / "a"), "--agent", "nobody"], "there is no agent"),
+        (["--out", str(tmp_path / "b"), "--tasks", "chess"], "chess is no task"),
+        (["--out", str(tmp_path / "c"), "--render-size", "8"], "render_size must be between"),
+        (["--resume", str(tmp_path / "d")], "is no run folder"),
+    ):
+        monkeypatch.setattr("sys.argv", ["sceneact", "bench", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert stop.value.code == 2 and words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
