@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sceneact_gym import cli_data, cli_mcp
+from sceneact_gym import cli_bench, cli_data, cli_mcp
 from sceneact_gym import doctor as doctor_checks
 from sceneact_gym.agents import AGENTS
 from sceneact_gym.bench import report
@@ -25,6 +25,7 @@ app = typer.Typer(
     help="Gymnasium environments over headless Blender.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 app.add_typer(cli_data.app, name="data")
+app.command()(cli_bench.bench)
 app.command()(cli_mcp.mcp)
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
