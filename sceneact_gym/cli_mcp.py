@@ -37,10 +37,11 @@ def mcp(
     """Offers one episode to an MCP client; the result is written into a run folder when it ends."""
     if env not in ENVS:
         raise ValueError(f"there is no environment {env!r}; there are {', '.join(ENVS)}")
-    # Imported late: mcp is an extra.
     import anyio
 
-    from sceneact_gym import mcp_server
+    # Late, since mcp is an extra; the player first, since it says how to get it.
+    from sceneact_gym.mcp_player import ServerConfig
+    from sceneact_gym.mcp_server import serve_http, serve_stdio
 
     kwargs: dict[str, Any] = {
         "split": split,
@@ -55,8 +56,8 @@ def mcp(
     }
     name = next(task.name for task in TASKS.values() if task.env_id == env)
     folder = out or Path("runs") / f"{env.split('/')[-1].lower()}-mcp"
-    config = mcp_server.ServerConfig(env, name, EpisodeConfig(**kwargs), folder, case, image_bytes, kwargs)
+    config = ServerConfig(env, name, EpisodeConfig(**kwargs), folder, case, image_bytes, kwargs)
     if http:
-        anyio.run(mcp_server.serve_http, config, host, port, idle)
+        anyio.run(serve_http, config, host, port, idle)
     else:
-        anyio.run(mcp_server.serve_stdio, config)
+        anyio.run(serve_stdio, config)

@@ -304,6 +304,6 @@ def test_pictures_keep_to_their_budget(count: int) -> None:
 
 def test_without_the_package_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp_types", None)
-    monkeypatch.delitem(sys.modules, "sceneact_gym.mcp_server", raising=False)
+    monkeypatch.delitem(sys.modules, "sceneact_gym.mcp_player", raising=False)
     with pytest.raises(SceneActError, match=r"pip install 'sceneact-gym\[mcp\]'"):
-        importlib.import_module("sceneact_gym.mcp_server")
+        importlib.import_module("sceneact_gym.mcp_player")
