@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -89,6 +90,8 @@ class _Endpoint:
         self._client = getattr(self._library, self.client_class)(
             api_key=key or "none", base_url=base_url, timeout=timeout, max_retries=0
         )
+        # Agents have no end of their own: connections are closed with the adapter.
+        weakref.finalize(self, self._client.close)
         self._transport_errors = tuple(_transport_errors())
 
     def _send(self, create: Callable[..., Any], body: dict[str, Any]) -> dict[str, Any]:
@@ -300,6 +303,11 @@ def _as_json(call: Call) -> str:
     return json.dumps({"not_valid_json": call.arguments} if call.problem else call.arguments)
 
 
+def _as_object(block: dict[str, Any]) -> dict[str, Any]:
+    """A call as it can be sent back: arguments that are no object would be refused."""
+    return block if isinstance(block["input"], dict) else {**block, "input": {"not_an_object": block["input"]}}
+
+
 def _openai_tokens(usage: Any) -> Tokens | None:
     if not usage:
         return None
@@ -314,6 +322,7 @@ def _anthropic_reply(reply: dict[str, Any]) -> Reply:
     raw = [block for block in reply["content"] if block["type"] != "text" or block["text"]]
     text = "".join(block["text"] for block in raw if block["type"] == "text")
     calls = tuple(Call(block["id"], block["name"], block["input"]) for block in raw if block["type"] == "tool_use")
+    raw = [_as_object(block) if block["type"] == "tool_use" else block for block in raw]
     usage, tokens = reply.get("usage"), None
     if usage:
         cached = int(usage.get("cache_read_input_tokens") or 0)
