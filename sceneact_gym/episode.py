@@ -234,6 +234,18 @@ class EpisodeHost:
             "protocol": self.config.protocol,
         }
 
+    def cancel(self, *, begin: bool = False) -> bool:
+        """Cancels, from another thread, the call that an episode runs; it ends as after a fault of Blender.
+
+        Args:
+            begin: cancel a `begin` instead, which then raises `InfraError` or `ToolFault`.
+
+        Returns:
+            Whether that is done; if not, it is to be repeated until the call or `begin` has ended.
+        """
+        self._trusted.cancel()
+        return self.session.cancel(own_work=begin) and not begin
+
     def close(self) -> None:
         """Ends the Blenders; safe to call twice."""
         self._end_trace()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -93,6 +94,7 @@ class Player:
         self.over = False
         self.last_use = time.monotonic()
         self._started = 0.0
+        self._problem = ""
         self._turn = anyio.Lock()
         self._closing = anyio.Event()
 
@@ -136,7 +138,7 @@ class Player:
 
     async def _one_call(self, name: str, arguments: Any) -> types.CallToolResult:
         if self.episode is None and not self.over and not self._closing.is_set():
-            if problem := await self._in_thread(self._begin, cancels=False):
+            if problem := await self._in_thread(self._begin, begin=True):
                 return self._result(problem, is_error=True)
         if self.over or self._closing.is_set():
             return self._result(OVER, is_error=True)
@@ -144,7 +146,7 @@ class Player:
             return await self._in_thread(self._task)
         return await self._in_thread(lambda: self._act({"name": name, "arguments": arguments}))
 
-    async def _in_thread(self, work: Callable[[], T], *, cancels: bool = True) -> T:
+    async def _in_thread(self, work: Callable[[], T], *, begin: bool = False) -> T:
         """Runs `work` in a thread and cancels it when the client takes the call back or the server closes.
 
         A cancelled call ends as after a fault of Blender, whose scene is restored, before the next one begins.
@@ -156,7 +158,7 @@ class Player:
                 await self._closing.wait()
             finally:
                 with anyio.CancelScope(shield=True):
-                    while cancels and not done and not self.host.session.cancel():
+                    while not done and not self.host.cancel(begin=begin):
                         await anyio.sleep(0.02)
 
         async with anyio.create_task_group() as group:
@@ -179,8 +181,11 @@ class Player:
                 self.host.config = replace(self.host.config, record_dir=self.folder / "episodes")
                 self._started = time.monotonic()
             self.episode = self.host.begin(self.case_id)
-        except Exception:
-            log.exception("the episode cannot begin")
+        except Exception as problem:
+            log.error("the episode cannot begin: %s", problem, exc_info=not isinstance(problem, SceneActError))
+            self._problem = f"the episode did not begin: {problem}"
+            if self.folder is not None:
+                shutil.rmtree(self.folder / "episodes", ignore_errors=True)
             return "Blender could not be started on this machine; the next call tries again. No step was used."
         return ""
 
@@ -220,7 +225,7 @@ class Player:
             outcome: dict[str, Any] = {
                 "status": "infra_error",
                 "score": None,
-                "reason": "the episode did not begin",
+                "reason": self._problem,
                 "metrics": {},
             }
             if self.episode is not None:

@@ -102,16 +102,15 @@ def steps(out: Path) -> list[dict[str, Any]]:
     return [event for event in read_trace(folder) if event["event"] == "step"]
 
 
-async def cancelled(client: Client) -> None:
-    """Begins a call that would take a minute and takes it back once the server is at it."""
+async def cancelled(client: Client, name: str, arguments: dict[str, Any], after: float = 1) -> None:
+    """Begins a call and takes it back when `after` seconds of work are reported."""
     with anyio.CancelScope() as scope:
 
         async def told(progress: float, *_: Any) -> None:
-            # The second report: the call is in Blender by then.
-            if progress >= 1:
+            if progress >= after:
                 scope.cancel()
 
-        await client.call_tool("execute_blender_code", {"code": ENDLESS}, progress_callback=told)
+        await client.call_tool(name, arguments, progress_callback=told)
     assert scope.cancelled_caught
 
 
@@ -133,6 +132,8 @@ def test_a_whole_episode_over_stdio(tmp_path: Path) -> None:
             server, others = processes(str(tmp_path))
             assert server and not others and not out.exists()
 
+            # A start that is taken back costs nothing; the next call starts again.
+            await cancelled(client, "get_task", {}, after=0)
             prompt = await client.get_prompt("task")
             assert [message.content.type for message in prompt.messages] == ["text"] * 4 + ["image"]
             assert processes(str(tmp_path))[1], "Blender runs now, and the check above can see it"
@@ -155,7 +156,7 @@ def test_a_whole_episode_over_stdio(tmp_path: Path) -> None:
             ):
                 result = await client.call_tool(name, arguments)
                 assert result.is_error and words in text(result), text(result)
-            await cancelled(client)
+            await cancelled(client, "execute_blender_code", {"code": ENDLESS})
             result = await client.call_tool("get_object_info", {"name": "object_00"})
             assert json.loads(result.content[0].text)["matrix_world"][0][3] == 0 and "23 of 30" in text(result)
 
@@ -199,7 +200,7 @@ def test_http_cancels_serialises_and_ends_alone(tmp_path: Path) -> None:
         async with Client(url) as client:
             result = await client.call_tool("execute_blender_code", {"code": WHERE})
             places.append(result.content[0].text)
-            await cancelled(client)
+            await cancelled(client, "execute_blender_code", {"code": ENDLESS})
 
             async def one() -> None:
                 answer = text(await client.call_tool("execute_blender_code", {"code": count}))
@@ -214,14 +215,14 @@ def test_http_cancels_serialises_and_ends_alone(tmp_path: Path) -> None:
             for secret in ("score", "add_s", "metrics", CASE):
                 assert secret not in result.model_dump_json()
 
-    more = ["--http", "--port", "0", "--max-steps", "22", "--idle", "2"]
+    more = ["--http", "--port", "0", "--max-steps", "22", "--idle", "4"]
     with (
         log.open("w") as errors,
         subprocess.Popen(command(out, *more), stderr=errors, stdout=subprocess.PIPE) as server,
     ):
         until(lambda: re.search(r"^(http://127\.0\.0\.1:\d+/mcp)$", log.read_text(), re.M), "the address is printed")
         anyio.run(play, log.read_text().split()[0])
-        # Nobody tells the server that the client has gone; it ends after two seconds without a call.
+        # Nobody tells the server that the client has gone; it ends after four seconds without a call.
         printed, _ = server.communicate(timeout=60)
     assert server.returncode == 0 and printed == b"", log.read_text()
     assert sorted(counts) == list(range(20)) and sorted(left) == list(range(20))
@@ -269,20 +270,25 @@ def test_a_client_that_vanishes_leaves_its_score_and_nothing_else(tmp_path: Path
     assert [path.name for path in out.iterdir()] == ["old"]
 
 
-def test_a_blender_that_does_not_start_is_no_score(tmp_path: Path) -> None:
-    out = tmp_path / "run"
+def test_no_start_is_no_score(tmp_path: Path) -> None:
+    """Neither a Blender that does not start, nor a client that leaves before it has started."""
 
-    async def play() -> None:
+    async def play(out: Path, env: dict[str, str]) -> None:
         start, *arguments = command(out)
-        where = StdioServerParameters(command=start, args=arguments, env={"SCENEACT_BLENDER": "/bin/false"})
-        async with Client(where) as client:
-            for name in ("get_task", "get_scene_info"):
-                result = await client.call_tool(name)
-                assert result.is_error and "could not be started" in text(result) and "false" not in text(result)
+        async with Client(StdioServerParameters(command=start, args=arguments, env=env)) as client:
+            if env:
+                for name in ("get_task", "get_scene_info"):
+                    result = await client.call_tool(name)
+                    assert result.is_error and "could not be started" in text(result) and "false" not in text(result)
+            else:
+                await cancelled(client, "get_scene_info", {})
 
-    anyio.run(play)
-    result = only_result(out)
-    assert result["status"] == "infra_error" and result["score"] is None
+    for name, env in (("broken", {"SCENEACT_BLENDER": "/bin/false"}), ("left", {})):
+        anyio.run(play, tmp_path / name, env)
+        result = only_result(tmp_path / name)
+        assert result["status"] == "infra_error" and result["score"] is None and "did not begin" in result["reason"]
+    assert "cancelled" in result["reason"] and not report.episode_folders(tmp_path / "left")
+    until(lambda: processes(str(tmp_path)) == (set(), set()), "all gone")
 
 
 @pytest.mark.parametrize("count", [1, 16])

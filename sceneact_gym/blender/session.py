@@ -253,13 +253,16 @@ class BlenderSession:
             self._dirty = self._dirty or len(self._journal) >= 64
         return answer
 
-    def cancel(self) -> bool:
+    def cancel(self, *, own_work: bool = False) -> bool:
         """Cancels, from another thread, the call that `tool` waits for: it ends as a `ToolFault`.
 
+        Args:
+            own_work: also end what the session does of its own (start, build, restore), which may then fail.
+
         Returns:
-            Whether there was one. Nothing is done while the session starts, saves or restores a scene.
+            Whether there was something to end.
         """
-        worker = self._asked
+        worker = self._worker if own_work else self._asked
         if worker is not None:
             worker.cancel()
         return worker is not None
@@ -435,6 +438,8 @@ class BlenderSession:
                 settings, by_agent=False, location=[3.0, -4.0, 3.0], look_at=[0.0, 0.0, 0.0], fov_x_deg=50.0
             )
         except (WorkerFault, OperationError) as problem:
+            if isinstance(problem, WorkerFault) and problem.kind == "cancelled":
+                raise  # It says nothing about the engine.
             if not self.running:
                 self._start_worker()
             return str(problem)

@@ -18,8 +18,9 @@ from typing import overload
 import numpy as np
 import platformdirs
 
+from sceneact_gym.blender.process import WorkerFault
 from sceneact_gym.blender.render import RenderSettings, encode_png, is_constant
-from sceneact_gym.blender.session import BlenderSession, SessionSettings
+from sceneact_gym.blender.session import BlenderSession, SessionSettings, ToolFault
 from sceneact_gym.cases import Case, View
 from sceneact_gym.errors import InfraError
 from sceneact_gym.tasks.base import Task
@@ -41,6 +42,7 @@ class ReferenceRenderer:
         """Keeps the session settings."""
         self.session = BlenderSession(settings)
         self._scene = ""
+        self._busy = False
 
     def complete(self, case: Case, task: Task, settings: RenderSettings, blender_version: str) -> Case:
         """The case with its references; a case that has them already comes back as it is.
@@ -61,6 +63,11 @@ class ReferenceRenderer:
         scene = _scene_key(case, task, settings, blender_version)
         return case.with_references(_References(self, case, task, settings, scene))
 
+    def cancel(self) -> None:
+        """Ends, from another thread, the `render` that is at work, if any; to be repeated until it has ended."""
+        if self._busy:
+            self.session.cancel(own_work=True)
+
     def close(self) -> None:
         """Ends its Blender; safe to call twice."""
         self.session.close()
@@ -80,14 +87,23 @@ class ReferenceRenderer:
 
         Raises:
             InfraError: it cannot be rendered, or shows nothing.
+            ToolFault: it was cancelled.
         """
-        if self._scene != scene or not self.session.running:
-            # A render leaves the scene as it was: once is enough for all pictures of a case.
-            self.session.load(scene, lambda session: task.build_references(session, case))
-            self._scene = scene
-        picture = self.session.render(
-            settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg, frame=frame
-        )
+        self._busy = True
+        try:
+            if self._scene != scene or not self.session.running:
+                # A render leaves the scene as it was: once is enough for all pictures of a case.
+                self.session.load(scene, lambda session: task.build_references(session, case))
+                self._scene = scene
+            picture = self.session.render(
+                settings, by_agent=False, matrix=view.matrix_world.tolist(), fov_x_deg=view.fov_x_deg, frame=frame
+            )
+        except WorkerFault as fault:
+            if fault.kind == "cancelled":
+                raise ToolFault("The call was cancelled; nothing has changed.") from fault
+            raise InfraError(f"the reference {view.name} of the case {case.id} cannot be rendered: {fault}") from fault
+        finally:
+            self._busy = False
         if is_constant(picture):
             raise InfraError(f"the reference {view.name} of the case {case.id} shows nothing: {settings.engine} failed")
         return encode_png(picture)
