@@ -137,6 +137,7 @@ class VLMAgent(Agent):
         """
         if self._asked is not None:
             self._take(self._asked, info["results"])
+            self._asked = None
         self._make_room()
         limit = self._limit()
         if limit:

@@ -90,7 +90,7 @@ class VLMConfig:
             **dict.fromkeys(("max_calls", "max_tokens", "context_tokens", "max_output_tokens"), int),
             **dict.fromkeys(("max_cost", "timeout"), float),
             "prices": read_prices,
-            "request": json.loads,
+            "request": _json_object,
         }
         fields = {}
         for name, kind in read.items():
@@ -100,6 +100,13 @@ class VLMConfig:
                 except ValueError as problem:
                     raise ValueError(f"SCENEACT_{name.upper()}: {problem}") from problem
         return cls(**fields)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("it must be a JSON object")
+    return value
 
 
 @dataclass

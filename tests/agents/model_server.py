@@ -276,7 +276,7 @@ def reply(seen: Seen, say: Say) -> dict[str, Any]:
                 for number, (name, given) in enumerate(say.calls)
             ]
         reason = "length" if say.cut else "tool_calls" if say.calls else "stop"
-        body = {"id": "x", "choices": [{"index": 0, "message": message, "finish_reason": reason}]}
+        body: dict[str, Any] = {"id": "x", "choices": [{"index": 0, "message": message, "finish_reason": reason}]}
         if say.tokens:
             body["usage"] = {"prompt_tokens": say.tokens[0], "completion_tokens": say.tokens[1]}
         return body
