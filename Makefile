@@ -15,7 +15,7 @@ demo: $(STAMP)
 	$(BIN)/sceneact show demo --picture demo/episode.png
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -295,7 +295,7 @@ def runner(folder: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.timeout(400)
 def test_chaos_changes_nothing(tmp_path: Path) -> None:
     """Thirty episodes; runner, players and Blenders are killed at random until all of them are done."""
-    made = config("random", cases=15, repeats=2, options={**SMALL, "max_steps": 2})
+    made = config("random", cases=15, repeats=2, options={**SMALL, "max_steps": 1})
     calm = counting(played(tmp_path / "calm", made))
     folder = tmp_path / "chaos" / "run"
     RunFolder(folder, made).close()
