@@ -519,6 +519,9 @@ def test_old_turns_are_summed_up_when_the_context_is_nearly_full(server: ModelSe
 # --- whole episodes ---------------------------------------------------------------------------------------------------
 
 
+KEY_HUNT = "import os\nprint(sorted(os.environ.items()))"
+
+
 def _solve(server: ModelServer, api: str, env_id: str, steps: int = 6) -> dict[str, Any]:
     """A scripted model plays one case: a mistake, a view, the oracle's code, a view, `submit`."""
     made = gym.make(env_id, render_size=32, reference_size=32, render={"samples": 1}, max_steps=steps)
@@ -537,6 +540,8 @@ def _solve(server: ModelServer, api: str, env_id: str, steps: int = 6) -> dict[s
                 # The very pixels that Blender rendered have gone over HTTP.
                 assert same(seen.new_pictures(), images) and images[0].shape == (32, 32, 3)
                 assert mistake in seen.results()[0]
+                # What the model's code can print of its surroundings has no key in it.
+                assert KEY not in json.dumps(seen.body)
                 checked.append(then.text)
                 return then
 
@@ -547,7 +552,7 @@ def _solve(server: ModelServer, api: str, env_id: str, steps: int = 6) -> dict[s
         server.play(
             Say("first", (("get_object_info", wrong), ("render_scene_view", {}))),
             view_came(Say("second", answer), "not valid JSON" if api == "openai" else "Wrong arguments"),
-            Say("third", (("render_scene_view", {}),)),
+            Say("third", (("render_scene_view", {}), ("execute_blender_code", {"code": KEY_HUNT}))),
             view_came(Say("last", (("submit", {}),))),
         )
         agent = VLMAgent(made, config=VLMConfig("scripted", api, server.base_url(api), tries=1))
@@ -559,6 +564,7 @@ def _solve(server: ModelServer, api: str, env_id: str, steps: int = 6) -> dict[s
             images[:] = [image for one in info["results"] for image in one["images"]]
             ended = terminated or truncated
         assert checked == ["second", "last"], info
+        assert "PATH" in server.seen[3].results()[1] or "HOME" in server.seen[3].results()[1]
         assert same(server.seen[0].pictures(), references)
         assert agent.usage["calls"] == 4
         return info
