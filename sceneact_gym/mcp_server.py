@@ -18,6 +18,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from sceneact_gym._version import __version__
+from sceneact_gym.errors import SceneActError
 from sceneact_gym.mcp_player import GET_TASK, Player, ServerConfig
 
 
@@ -93,9 +94,16 @@ async def serve_http(config: ServerConfig, host: str, port: int, idle: float) ->
     """Serves streamable HTTP at `http://host:port/mcp` until a signal comes, or no call for `idle` seconds.
 
     The protocol has no sessions that would tell when a client has gone. All clients share the one episode.
+
+    Raises:
+        SceneActError: the port cannot be used, or there is no such case.
     """
     player = Player(config)
-    with socket.create_server((host, port)) as listener:
+    try:
+        listener = socket.create_server((host, port))
+    except OSError as problem:
+        raise SceneActError(f"cannot listen on {host}:{port} ({problem.strerror}): give another --port") from problem
+    with listener:
         app = server(player).streamable_http_app(host=host)
         web = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
         # uvicorn raises the signal that ended it once more after its own shutdown: that must not end the process early.

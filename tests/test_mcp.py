@@ -23,6 +23,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from PIL import Image
 
+from sceneact_gym import cli
 from sceneact_gym.agents.simple import ORACLES
 from sceneact_gym.bench import report
 from sceneact_gym.data.sources import open_source
@@ -313,3 +314,22 @@ def test_without_the_package_a_sentence_says_how_to_get_it(monkeypatch: pytest.M
     monkeypatch.delitem(sys.modules, "sceneact_gym.mcp_player", raising=False)
     with pytest.raises(SceneActError, match=r"pip install 'sceneact-gym\[mcp\]'"):
         importlib.import_module("sceneact_gym.mcp_player")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--env", "SceneAct/Nothing-v0"], "there is no environment"),
+        (["--env", "SceneAct/Layout-v0", "--case", "nothing"], "there is no case 'nothing'"),
+        (["--env", "SceneAct/Layout-v0", "--image-bytes", "10"], "image_bytes must be at least 65536"),
+        (["--env", "SceneAct/Layout-v0", "--http", "--host", "203.0.113.1"], "cannot listen on 203.0.113.1:8000"),
+    ],
+)
+def test_mistakes_end_in_a_sentence(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["sceneact", "mcp", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    captured = capsys.readouterr()
+    assert stop.value.code == 2 and words in captured.err and captured.out == ""
