@@ -14,6 +14,8 @@ from sceneact_gym import cli_bench, cli_data, cli_mcp
 from sceneact_gym import doctor as doctor_checks
 from sceneact_gym.agents import AGENTS
 from sceneact_gym.bench import report
+from sceneact_gym.bench.folder import LINES, read_config, read_rows
+from sceneact_gym.bench.plan import BenchConfig
 from sceneact_gym.bench.runner import RunConfig
 from sceneact_gym.bench.runner import run as run_episodes
 from sceneact_gym.envs import ENVS
@@ -179,6 +181,10 @@ def _new_folder(name: str) -> Path:
 
 
 def _print_run(folder: Path) -> None:
+    if (folder / LINES).exists():
+        bench = BenchConfig.from_dict(read_config(folder)["config"])
+        console.print(cli_bench.table(bench, read_rows(folder)[0]))
+        return
     config, results = report.read_run(folder)
     privileged = " (privileged: it reads the truth)" if config.get("privileged") else ""
     title = f"{config['env_id']}  {config['agent']}{privileged}"

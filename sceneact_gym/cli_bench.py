@@ -68,7 +68,7 @@ def bench(
         plays(config)
     with RunFolder(out if resume is None else resume, config) as folder:  # type: ignore[arg-type]
         play(folder, jobs, quiet)
-        console.print(table(folder))
+        console.print(table(folder.config, folder.rows))
         console.print(f"run folder: {folder.path}", markup=False)
 
 
@@ -102,16 +102,15 @@ def play(folder: RunFolder, jobs: int, quiet: bool) -> None:
             raise typer.Exit(130) from None
 
 
-def table(folder: RunFolder) -> Table:
+def table(config: BenchConfig, all_rows: list[dict[str, Any]]) -> Table:
     """Per task the mean under both protocols with its standard error, and how the episodes ended."""
-    found = results(folder.rows)
-    planned = plays(folder.config)
-    rows = list(found.values())
+    planned = plays(config)
+    rows = list(results(all_rows).values())
     privileged = " (privileged: it reads the truth)" if any(row.get("privileged") for row in rows) else ""
     made = Table(
-        "task", "paper", "strict", "ok", "agent_error", "infra_error", "missing", title=folder.config.agent + privileged
+        "task", "paper", "strict", "ok", "agent_error", "infra_error", "missing", title=config.agent + privileged
     )
-    for task in folder.config.tasks:
+    for task in config.tasks:
         mine = [row for row in rows if row["task"] == task]
         counts = [sum(row["status"] == status for row in mine) for status in (*DONE, "infra_error")]
         missing = sum(play.task == task for play in planned) - len(mine)

@@ -341,6 +341,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     assert "camera" in said.output and "+-" in said.output
     lines = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    shown = CliRunner().invoke(
+        cli.app, ["show", str(tmp_path / "run"), "--picture", str(tmp_path / "p.png"), "--episode", "1"]
+    )
+    assert shown.exit_code == 0 and "camera" in shown.output and (tmp_path / "p.png").stat().st_size > 500
     again = CliRunner().invoke(cli.app, ["bench", "--resume", str(tmp_path / "run"), "--quiet"])
     assert again.exit_code == 0 and (tmp_path / "run" / "episodes.jsonl").read_text().splitlines() == lines
 

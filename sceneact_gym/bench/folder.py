@@ -20,6 +20,7 @@ from sceneact_gym._version import __version__
 from sceneact_gym.bench.plan import BenchConfig
 from sceneact_gym.errors import SceneActError
 
+LINES = "episodes.jsonl"
 DONE = ("ok", "agent_error")
 """What needs no further attempt."""
 
@@ -91,22 +92,13 @@ class RunFolder:
     @property
     def lines(self) -> Path:
         """The file of results."""
-        return self.path / "episodes.jsonl"
+        return self.path / LINES
 
     def _repair(self) -> list[dict[str, Any]]:
         """The rows; a last line that was cut off is removed, so that the next one begins on its own."""
-        rows, good = [], 0
+        rows, length = read_rows(self.path)
         if self.lines.exists():
-            for line in self.lines.read_bytes().splitlines(keepends=True):
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    break
-                if not line.endswith(b"\n"):
-                    break
-                rows.append(row)
-                good += len(line)
-            os.truncate(self.lines, good)
+            os.truncate(self.lines, length)
         return rows
 
     def attempts(self, key: str) -> int:
@@ -160,6 +152,22 @@ def read_config(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise SceneActError(f"{path / 'config.json'} cannot be read: {problem}") from problem
     return about
+
+
+def read_rows(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The results in a run folder, also while it is being written, and the number of bytes of their whole lines."""
+    rows, length = [], 0
+    if (path / LINES).exists():
+        for line in (path / LINES).read_bytes().splitlines(keepends=True):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                break
+            if not line.endswith(b"\n"):
+                break
+            rows.append(row)
+            length += len(line)
+    return rows, length
 
 
 def results(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
