@@ -456,7 +456,7 @@ TOOLS: dict[str, Tool] = {
             "Adds one component of the library to the scene, at the origin, under the name you give.",
             ComponentName,
             _import_component,
-            lambda rng, names: {"component": "component.glb", **_sample_name(rng, names)},
+            lambda rng, names: {"component": "ground.glb", **_sample_name(rng, names)},
             changes_scene=True,
         ),
     )

@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from sceneact_gym.agents import AGENTS
 from sceneact_gym.agents.articulated_scene import MeshPiece, Scene, groups
 from sceneact_gym.agents.articulated_search import REST, Motion, Stage, find_motions
+from tests.agents.playing import play
 
 QUADS = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
 TRIANGLES = np.concatenate([QUADS[:, [0, 1, 2]], QUADS[:, [0, 2, 3]]])
@@ -86,26 +86,12 @@ def fresh(stage: Stage, part: int, motion: Motion, frame: int) -> Any:
     return draw(stage.scene, stage.points[part], motion.pose(frame / 16), stage.size)
 
 
-def play(env: gym.Env) -> tuple[list[Any], dict[str, Any]]:
-    observation, info = env.reset(options={"case_id": "articulated-val-0016"})
-    agent = AGENTS["articulated-search"](env)
-    agent.reset(observation, info)
-    actions = []
-    for _ in range(5):
-        actions.append(agent.act(observation, info))
-        observation, _, terminated, _, info = env.step(actions[-1])
-        assert not any(result["is_error"] for result in info["results"]), info["results"]
-        if terminated:
-            return actions, info
-    raise AssertionError("it did not submit")
-
-
 def test_an_episode_beats_doing_nothing_and_comes_again() -> None:
     env = gym.make("SceneAct/Articulated-v0", split="val", reference_size=96, render_size=32, render={"samples": 1})
     try:
-        actions, info = play(env)
+        actions, info = play(env, "articulated-search", "articulated-val-0016", 5)
         # Doing nothing scores 0.
         assert info["status"] == "ok" and info["score_strict"] > 70
-        assert play(env)[0] == actions
+        assert play(env, "articulated-search", "articulated-val-0016", 5)[0] == actions
     finally:
         env.close()

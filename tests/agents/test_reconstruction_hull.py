@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from sceneact_gym.agents import AGENTS
 from sceneact_gym.agents.reconstruction_hull import Grid, View, carve, hull, pieces
+from tests.agents.playing import play
 
 TANGENT = math.tan(math.radians(20))
 
@@ -62,26 +61,12 @@ def test_pieces_are_apart_and_leftovers_are_dropped() -> None:
     assert small.solid.sum() == 8
 
 
-def play(env: gym.Env) -> tuple[list[Any], dict[str, Any]]:
-    observation, info = env.reset(options={"case_id": "reconstruction-val-0003"})
-    agent = AGENTS["reconstruction-hull"](env)
-    agent.reset(observation, info)
-    actions = []
-    for _ in range(10):
-        actions.append(agent.act(observation, info))
-        observation, _, terminated, _, info = env.step(actions[-1])
-        assert not any(result["is_error"] for result in info["results"]), info["results"]
-        if terminated:
-            return actions, info
-    raise AssertionError("it did not submit")
-
-
 def test_an_episode_beats_doing_nothing_and_comes_again() -> None:
     env = gym.make("SceneAct/Reconstruction-v0", split="val", reference_size=128, render_size=32, render={"samples": 1})
     try:
-        actions, info = play(env)
+        actions, info = play(env, "reconstruction-hull", "reconstruction-val-0003", 10)
         # Doing nothing scores 0, and one box around the room at most 15.
         assert info["status"] == "ok" and info["score_strict"] > 50
-        assert play(env)[0] == actions
+        assert play(env, "reconstruction-hull", "reconstruction-val-0003", 10)[0] == actions
     finally:
         env.close()
