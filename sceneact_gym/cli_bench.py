@@ -16,6 +16,7 @@ from sceneact_gym.bench.folder import DONE, RunFolder, results
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import load_agent
 from sceneact_gym.bench.pool import run_bench
+from sceneact_gym.bench.report import task_summaries
 from sceneact_gym.episode import EpisodeConfig
 from sceneact_gym.tasks import TASKS
 
@@ -102,22 +103,23 @@ def play(folder: RunFolder, jobs: int, quiet: bool) -> None:
             raise typer.Exit(130) from None
 
 
-def table(config: BenchConfig, all_rows: list[dict[str, Any]]) -> Table:
+def table(config: BenchConfig, rows: list[dict[str, Any]]) -> Table:
     """Per task the mean under both protocols with its standard error, and how the episodes ended."""
-    planned = plays(config)
-    rows = list(results(all_rows).values())
     privileged = " (privileged: it reads the truth)" if any(row.get("privileged") for row in rows) else ""
-    made = Table(
-        "task", "paper", "strict", "ok", "agent_error", "infra_error", "missing", title=config.agent + privileged
-    )
-    for task in config.tasks:
-        mine = [row for row in rows if row["task"] == task]
-        counts = [sum(row["status"] == status for row in mine) for status in (*DONE, "infra_error")]
-        missing = sum(play.task == task for play in planned) - len(mine)
-        cells = []
-        for protocol in ("score_paper", "score_strict"):
-            scores = [row[protocol] for row in mine if row["status"] in DONE]
-            error = f" +- {np.std(scores, ddof=1) / np.sqrt(len(scores)):.1f}" if len(scores) > 1 else ""
-            cells.append(f"{np.mean(scores):.1f}{error}" if scores else "-")
-        made.add_row(task, *cells, *map(str, counts), str(missing))
+    ends = ("ok", "agent_error", "infra_error")
+    made = Table("task", "paper", "strict", *ends, "missing", title=config.agent + privileged)
+    for task, found in task_summaries(config, rows).items():
+        made.add_row(
+            task,
+            *(_mean(found[protocol]) for protocol in ("paper", "strict")),
+            *(str(found["paper"][end]) for end in ends),
+            str(found["missing"]),
+        )
     return made
+
+
+def _mean(summary: dict[str, Any]) -> str:
+    if summary["mean_score"] is None:
+        return "-"
+    error = "" if summary["standard_error"] is None else f" +- {summary['standard_error']:.1f}"
+    return f"{summary['mean_score']:.1f}{error}"

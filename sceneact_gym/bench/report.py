@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from sceneact_gym.bench.folder import results
+from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.trace import read_trace
 
@@ -46,6 +48,21 @@ def summary(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "standard_error": float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None,
         **{status: statuses.count(status) for status in ("ok", "agent_error", "infra_error")},
     }
+
+
+def task_summaries(config: BenchConfig, rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Per task of a benchmark run: `paper` and `strict`, each a `summary` of its scores, and the episodes `missing`."""
+    counted = list(results(rows).values())
+    planned = plays(config)
+    found: dict[str, dict[str, Any]] = {}
+    for task in config.tasks:
+        mine = [row for row in counted if row["task"] == task]
+        paper, strict = (
+            summary([{**row, "score": row.get(f"score_{protocol}")} for row in mine]) for protocol in ("paper", "strict")
+        )
+        missing = sum(play.task == task for play in planned) - len(mine)
+        found[task] = {"paper": paper, "strict": strict, "missing": missing}
+    return found
 
 
 def episode_folders(folder: Path) -> list[Path]:
