@@ -58,7 +58,7 @@ def task_summaries(config: BenchConfig, rows: list[dict[str, Any]]) -> dict[str,
     for task in config.tasks:
         mine = [row for row in counted if row["task"] == task]
         paper, strict = (
-            summary([{**row, "score": row.get(f"score_{protocol}")} for row in mine]) for protocol in ("paper", "strict")
+            summary([{**row, "score": row.get(name)} for row in mine]) for name in ("score_paper", "score_strict")
         )
         missing = sum(play.task == task for play in planned) - len(mine)
         found[task] = {"paper": paper, "strict": strict, "missing": missing}
