@@ -13,7 +13,7 @@ from rich.table import Table
 from sceneact_gym import cli_bench, cli_data, cli_mcp
 from sceneact_gym import doctor as doctor_checks
 from sceneact_gym.agents import AGENTS
-from sceneact_gym.bench import report
+from sceneact_gym.bench import summary as report
 from sceneact_gym.bench.folder import LINES, read_config, read_rows
 from sceneact_gym.bench.plan import BenchConfig
 from sceneact_gym.bench.runner import RunConfig

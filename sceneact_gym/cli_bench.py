@@ -16,7 +16,7 @@ from sceneact_gym.bench.folder import DONE, RunFolder, results
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import load_agent
 from sceneact_gym.bench.pool import run_bench
-from sceneact_gym.bench.report import task_summaries
+from sceneact_gym.bench.summary import task_summaries
 from sceneact_gym.episode import EpisodeConfig
 from sceneact_gym.tasks import TASKS
 

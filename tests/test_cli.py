@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from sceneact_gym import cli
-from sceneact_gym.bench import report
+from sceneact_gym.bench import summary as report
 from sceneact_gym.bench.runner import RunConfig, run
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.trace import read_trace

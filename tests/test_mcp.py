@@ -25,7 +25,7 @@ from PIL import Image
 
 from sceneact_gym import cli
 from sceneact_gym.agents.simple import ORACLES
-from sceneact_gym.bench import report
+from sceneact_gym.bench import summary as report
 from sceneact_gym.data.sources import open_source
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.mcp_images import SMALLEST_BUDGET, pack
