@@ -1,0 +1,1 @@
+"""The report: run folders in, one static folder of pages out that opens from disk."""
