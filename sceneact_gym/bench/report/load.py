@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sceneact_gym.bench.folder import DONE, LINES, read_config, read_rows, results
-from sceneact_gym.bench.plan import BenchConfig, plays
+from sceneact_gym.bench.plan import BenchConfig, Play, plays
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.tasks import TASKS
 
@@ -32,7 +32,7 @@ class Run:
         config: what was played.
         package: version of this package that began the run.
         rows: the rows that count, one per episode.
-        planned: keys of the episodes of each task; None where the source of the cases is gone.
+        planned: the episodes of each task; None where the source of the cases is gone.
     """
 
     name: str
@@ -40,12 +40,22 @@ class Run:
     config: BenchConfig
     package: str
     rows: Sequence[Row]
-    planned: Mapping[str, Sequence[str]] | None
+    planned: Mapping[str, Sequence[Play]] | None
 
     @property
     def privileged(self) -> bool:
         """Whether the agent reads the truth."""
         return any(row.get("privileged") for row in self.rows)
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Where its cases come from, with the split: cases of one id are the same where this is the same."""
+        source = self.config.source
+        return (source if source == "procedural" else str(Path(source).expanduser().resolve()), self.config.split)
+
+    def of(self, task: str) -> list[Row]:
+        """The rows of a task."""
+        return [row for row in self.rows if row["task"] == task]
 
     def episode_folder(self, row: Row) -> Path | None:
         """The folder with the episode's trace and submission, if there is one."""
@@ -95,6 +105,8 @@ def _load(folder: Path, name: str) -> Run:
     about = read_config(folder)
     try:
         config = BenchConfig.from_dict(about["config"])
+        if not isinstance(config.agent, str):
+            raise ValueError("its agent is no text")
     except (TypeError, ValueError) as problem:
         raise SceneActError(f"{folder / 'config.json'} is no configuration of `sceneact bench`: {problem}") from problem
     rows, length = read_rows(folder)
@@ -118,11 +130,11 @@ def _damaged(rest: bytes) -> bool:
     return False
 
 
-def _planned(config: BenchConfig) -> dict[str, list[str]] | None:
+def _planned(config: BenchConfig) -> dict[str, list[Play]] | None:
     try:
-        found: dict[str, list[str]] = {task: [] for task in config.tasks}
+        found: dict[str, list[Play]] = {task: [] for task in config.tasks}
         for play in plays(config):
-            found[play.task].append(play.key)
+            found[play.task].append(play)
         return found
     except (SceneActError, ValueError, OSError):
         return None
@@ -152,6 +164,9 @@ def _problem(row: Any) -> str:
     for field in ("metrics", "checkpoints", "setting", "usage"):
         if row.get(field) is not None and not isinstance(row[field], dict):
             return f"its {field} is no JSON object"
+    for scores in (row.get("checkpoints") or {}).values():
+        if not isinstance(scores, dict) or not all(value is None or _number(value) for value in scores.values()):
+            return "its checkpoints are no scores"
     return ""
 
 
