@@ -1,0 +1,181 @@
+"""The command `sceneact score-run`: scores stored submissions of whole runs again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sceneact_gym._version import __version__
+from sceneact_gym.bench import published_folders
+from sceneact_gym.bench import published_runs as published
+from sceneact_gym.bench import rescore as stored
+from sceneact_gym.bench.folder import RunFolder
+from sceneact_gym.errors import SceneActError
+from sceneact_gym.evaluators.base import Protocol
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def score_run(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder, or run folders of SceneActBench.")],
+    out: Annotated[Path | None, typer.Option(help="New run folder with the new scores; per model for --truth.")] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="For runs of SceneActBench: its data set, or truth folders by case id.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="Where the cases are now, if not where the run had them.")] = None,
+    protocol: Annotated[str, typer.Option(help="paper, strict or both.")] = "both",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Scores the stored submissions of a run again, without agent and Blender; exit code 1 if anything differs.
+
+    A submission that is not the one that was submitted gets no score. Infrastructure errors are left alone.
+    """
+    if protocol not in ("paper", "strict", "both"):
+        raise ValueError(f"protocol must be paper, strict or both; it is {protocol!r}")
+    protocols: Sequence[Protocol] = stored.PROTOCOLS if protocol == "both" else (protocol,)  # type: ignore[assignment]
+    if not folder.is_dir():
+        raise SceneActError(f"{folder} is no folder")
+    if out is not None:
+        if len(protocols) == 1:
+            raise ValueError("--out needs both protocols, which a run folder always has")
+        if out.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"--out must not be inside {folder}, which is not changed")
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise SceneActError(f"{out} is not empty: give a new folder")
+    if truth is not None or not (folder / "config.json").is_file():
+        clean = _published(folder, truth, protocols, out, as_json)
+    else:
+        clean = _own(folder, source, protocols, out, as_json)
+    raise typer.Exit(0 if clean else 1)
+
+
+def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: Path | None, as_json: bool) -> bool:
+    run = stored.read_stored(folder, source)
+    episodes = stored.rescore(run, protocols)
+    if out is not None:
+        with RunFolder(out, run.config) as made:
+            stored.write(run, episodes, made)
+    total = stored.summary(episodes, protocols)
+    note = ""
+    if run.package != __version__:
+        note = f"the run was begun with version {run.package}, the new scores are of version {__version__}"
+    if as_json:
+        listed = [
+            {
+                "key": one.key, "task": one.stored["task"], "case_id": one.stored["case_id"], "verdict": one.verdict,
+                "stored": {name: one.stored.get(name) for name in _names(protocols)}, "new": one.new,
+                "difference": {name: one.difference(name) for name in protocols}, "message": one.message,
+            }
+            for one in episodes
+        ]  # fmt: skip
+        about = {"package": {"stored": run.package, "new": __version__}, "unread": run.unread, "summary": total}
+        typer.echo(json.dumps({**about, "episodes": listed}, indent=1))
+    else:
+        table = Table("task", "case", *_columns(protocols), "result")
+        for one in episodes:
+            scores = [
+                text
+                for name in protocols
+                for text in _pair(one.stored.get(f"score_{name}"), one.new.get(f"score_{name}"), one.difference(name))
+            ]
+            result = one.verdict + (f": {one.message}" if one.message else "")
+            repeat = one.stored.get("repeat") or 0
+            name = str(one.stored["case_id"]) + (f" ({repeat})" if repeat else "")
+            table.add_row(_plain(one.stored["task"]), _plain(name), *scores, _plain(result))
+        console.print(table)
+        changes = [f"{name} {change:+.3g}" for name, change in total["largest_change"].items() if change is not None]
+        console.print(
+            f"{total['episodes']} episodes: {total['equal']} equal bit for bit, {total['changed']} changed (largest "
+            f"change: {', '.join(changes) or 'none'}), {total['damaged']} damaged and not scored, "
+            f"{total['infra_error']} infrastructure errors left alone; {total['without_submission']} without a "
+            "submission"
+        )
+        for line in filter(None, (run.unread, note, f"run folder: {out}" if out else "")):
+            console.print(line, markup=False)
+    return not (total["changed"] or total["damaged"] or run.unread)
+
+
+def _published(
+    folder: Path, truth: Path | None, protocols: Sequence[Protocol], out: Path | None, as_json: bool
+) -> bool:
+    cases, strays = published.find_cases(folder)
+    if truth is None:
+        raise ValueError("runs of SceneActBench need --truth: its data set, or a folder of truth folders by case id")
+    results = published.rescore_published(cases, truth, protocols)
+    if out is not None:
+        for model in sorted({result.case.model for result in results}):
+            with published_folders.begin(out, model, results) as made:
+                for row in published_folders.rows(results, model):
+                    made.add(row)
+    verdicts = [result.verdict for result in results]
+    if as_json:
+        listed = [_as_dict(result, protocols) for result in results]
+        typer.echo(json.dumps({"package": __version__, "strays": strays, "cases": listed}, indent=1))
+    else:
+        table = Table("model", "task", "case", "metric", "published", "computed", "difference", *protocols, "result")
+        for result in results:
+            _rows(table, result, protocols)
+        console.print(table)
+        for line in (*(f"left out: {stray}" for stray in strays), f"run folders: {out}" if out else ""):
+            if line:
+                console.print(line, markup=False)
+        console.print(
+            f"{len(results)} cases: {verdicts.count('equal')} equal up to rounding, {verdicts.count('changed')} "
+            f"changed, {verdicts.count('damaged')} with missing or damaged files"
+        )
+    return set(verdicts) == {"equal"}
+
+
+def _rows(table: Table, result: published.PublishedResult, protocols: Sequence[Protocol]) -> None:
+    """The case's first line has everything, the others a metric each."""
+    case = result.case
+    scores = [f"{result.scores[name]['score']:.2f}" if result.scores else "-" for name in protocols]
+    said = "; ".join([result.verdict, *result.problems, *result.notes])
+    metrics: list[published.Metric | None] = [*result.metrics] or [None]
+    for number, metric in enumerate(metrics):
+        head = [case.model, case.task, case.case_id] if number == 0 else [""] * 3
+        figures = ["-"] * 4
+        if metric is not None:
+            old, new = metric.published, metric.computed
+            both = old is not None and new is not None
+            figures = [metric.name, *("none" if value is None else f"{value:.4f}" for value in (old, new))]
+            figures.append((f"{new - old:+.4f}" if both else "?") if metric.differs else "")  # type: ignore[operator]
+        tail = [*scores, _plain(said)] if number == 0 else [""] * (len(scores) + 1)
+        table.add_row(*map(_plain, (*head, *figures)), *tail)
+
+
+def _as_dict(result: published.PublishedResult, protocols: Sequence[Protocol]) -> dict[str, Any]:
+    case = result.case
+    return {
+        "model": case.model, "task": case.task, "case_id": case.case_id, "verdict": result.verdict,
+        "scores": {name: result.scores[name]["score"] if result.scores else None for name in protocols},
+        "metrics": {
+            metric.name: {"published": metric.published, "computed": metric.computed, "differs": metric.differs}
+            for metric in result.metrics
+        },
+        "problems": result.problems, "notes": result.notes, "steps": result.steps,
+    }  # fmt: skip
+
+
+def _names(protocols: Sequence[Protocol]) -> list[str]:
+    return ["status", "score", *(f"score_{name}" for name in protocols), "metrics"]
+
+
+def _columns(protocols: Sequence[Protocol]) -> list[str]:
+    return [f"{name} {what}".rstrip() for name in protocols for what in ("stored", "new", "difference")]
+
+
+def _pair(old: Any, new: Any, difference: float | None) -> list[str]:
+    numbers = ["-" if not isinstance(value, int | float) else f"{value:.3f}" for value in (old, new)]
+    return [*numbers, "-" if difference is None else f"{difference:+.3g}" if difference else "0"]
+
+
+def _plain(text: Any) -> str:
+    """Text for a table, in which brackets are no markup."""
+    return str(text).replace("[", r"\[")
