@@ -1,0 +1,153 @@
+"""Writes the report: the front page, a page per episode, and what they load, all in one folder that needs no server."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from sceneact_gym._version import __version__
+from sceneact_gym.bench.report.charts import curve_chart, interval_chart
+from sceneact_gym.bench.report.funnel import STAGES
+from sceneact_gym.bench.report.load import Run, page_of
+from sceneact_gym.bench.report.pages import write_page
+from sceneact_gym.bench.report.spending import COLUMNS
+from sceneact_gym.bench.report.summary import OVERALL, TITLES
+from sceneact_gym.errors import SceneActError
+
+MARKER = "sceneact-report.json"
+"""A folder with this file is a report, which a later one may replace."""
+SECTIONS = {
+    "leaderboard": "Leaderboard",
+    "detail": "Scores by task",
+    "pairs": "Differences",
+    "funnels": "Funnels",
+    "curves": "Steps",
+    "spending": "Cost",
+    "episodes": "Episodes",
+    "methods": "Methods",
+}
+
+
+def write_site(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Callable[[str], None]) -> None:
+    """Writes the report's folder.
+
+    Args:
+        runs: the runs.
+        summary: of `summarise`.
+        out: a new or empty folder, or an earlier report, which is replaced once the new one is complete.
+        tell: is called with a line of text now and then.
+
+    Raises:
+        SceneActError: there is something else in the folder.
+    """
+    out = out.resolve()
+    check_out(out)
+    part = out.parent / f".{out.name}.part-{os.getpid()}"
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        part.mkdir(parents=True)
+        _write(runs, summary, part, tell)
+        old = out.parent / f".{out.name}.old-{os.getpid()}"
+        if out.exists():
+            os.replace(out, old)
+        os.replace(part, out)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def check_out(out: Path) -> None:
+    """Refuses a folder that holds anything but an earlier report.
+
+    Raises:
+        SceneActError: it does.
+    """
+    if out.exists() and not out.is_dir():
+        raise SceneActError(f"{out} is no folder: give --out another name")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
+        raise SceneActError(f"{out} is neither empty nor an earlier report: give --out a new folder")
+
+
+def _write(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Callable[[str], None]) -> None:
+    (out / MARKER).write_text(json.dumps({"package": __version__}) + "\n", encoding="utf-8")
+    (out / "assets").mkdir()
+    for path in Path(__file__).parent.iterdir():
+        if path.suffix in (".css", ".js"):
+            shutil.copyfile(path, out / "assets" / path.name)
+    write_page(out / "index.html", "index.html", **front_page(summary))
+    try:
+        write_episode = importlib.import_module("sceneact_gym.bench.report.episodes").write_episode
+    except ImportError:
+        return
+    total = sum(len(run.rows) for run in runs)
+    done = 0
+    for run in runs:
+        for row in run.rows:
+            write_episode(run, row, out, page_of(run, row))
+            done += 1
+            if done % 50 == 0:
+                tell(f"{done} of {total} episodes")
+
+
+def front_page(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that the front page's template needs."""
+    runs, tasks = summary["runs"], summary["tasks"]
+    used = [("Run", [run["name"] for run in runs]), ("Task", [TITLES[task] for task in tasks])]
+    statuses = sorted({episode["status"] for episode in summary["episodes"]})
+    return {
+        **summary,
+        "root": "",
+        "sections": list(SECTIONS.items()),
+        "titles": TITLES,
+        "overall": OVERALL,
+        "overall_text": ", ".join(TITLES[task] for task in OVERALL[:-1]) + " and " + TITLES[OVERALL[-1]],
+        "level": f"{100 * summary['bootstrap']['level']:g}",
+        "numbers": {run["name"]: number for number, run in enumerate(runs)},
+        "repeats": {run["name"]: run["repeats"] for run in runs},
+        "totals": {run["name"]: _totals(run) for run in runs},
+        "stages": STAGES,
+        "place_of": list(STAGES).index,
+        "spending_columns": COLUMNS,
+        "filters": {**dict(used), "Status": statuses},
+        "interval_charts": {task: _interval_chart(runs, task) for task in tasks},
+        "curve_charts": {task: charts for task in tasks if (charts := _curve_charts(runs, task))},
+    }
+
+
+def _totals(run: Mapping[str, Any]) -> dict[str, int | None]:
+    found: dict[str, int | None] = {}
+    for name in ("ok", "agent_error", "infra_error", "missing"):
+        counts = [task["counts"][name] for task in run["tasks"].values()]
+        found[name] = None if None in counts else sum(counts)
+    return found
+
+
+def _interval_chart(runs: Sequence[Mapping[str, Any]], task: str) -> Markup:
+    rows = [
+        (number, run["name"], run["tasks"][task]["paper"], run["tasks"][task]["strict"])
+        for number, run in enumerate(runs)
+        if task in run["tasks"]
+    ]
+    return interval_chart(f"scores-{task}", f"{TITLES[task]}: mean scores, paper and strict", rows)
+
+
+def _curve_charts(runs: Sequence[Mapping[str, Any]], task: str) -> dict[str, Markup]:
+    """A chart per protocol; none where no run of the task has more than its final point."""
+    charts = {}
+    for protocol in ("paper", "strict"):
+        series = [
+            (number, run["name"], run["tasks"][task]["curve"][protocol])
+            for number, run in enumerate(runs)
+            if task in run["tasks"] and run["tasks"][task]["curve"][protocol]
+        ]
+        if any(len(points) > 1 for _, _, points in series):
+            title = f"{TITLES[task]}: mean score, {protocol}, against steps"
+            charts[protocol] = curve_chart(f"steps-{task}-{protocol}", title, series)
+    return charts
