@@ -88,7 +88,7 @@ def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: P
             repeat = one.stored.get("repeat") or 0
             name = str(one.stored["case_id"]) + (f" ({repeat})" if repeat else "")
             table.add_row(_plain(one.stored["task"]), _plain(name), *scores, _plain(result))
-        console.print(table)
+        _print(table)
         changes = [f"{name} {change:+.3g}" for name, change in total["largest_change"].items() if change is not None]
         console.print(
             f"{total['episodes']} episodes: {total['equal']} equal bit for bit, {total['changed']} changed (largest "
@@ -121,7 +121,7 @@ def _published(
         table = Table("model", "task", "case", "metric", "published", "computed", "difference", *protocols, "result")
         for result in results:
             _rows(table, result, protocols)
-        console.print(table)
+        _print(table)
         for line in (*(f"left out: {stray}" for stray in strays), f"run folders: {out}" if out else ""):
             if line:
                 console.print(line, markup=False)
@@ -130,6 +130,13 @@ def _published(
             f"changed, {verdicts.count('damaged')} with missing or damaged files"
         )
     return set(verdicts) == {"equal"}
+
+
+def _print(table: Table) -> None:
+    for column in table.columns:
+        # A name that is cut off would be no name.
+        column.overflow = "fold"
+    console.print(table)
 
 
 def _rows(table: Table, result: published.PublishedResult, protocols: Sequence[Protocol]) -> None:

@@ -43,7 +43,7 @@ from sceneact_gym.evaluators.gltf import GltfError, GltfScene
 TASKS = ("layout", "camera", "articulated", "reconstruction", "dynamic")
 FRAMES_FPS = 16
 DYNAMIC_FRAMES, DYNAMIC_FPS = 144, 24
-FURNITURE = r"[A-Za-z]+_[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+FURNITURE = r".+_[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 SCENE_NAMES = ("agent_scene.glb", "scene.glb", "submission.glb")
 CAMERA_NAMES = ("agent_camera.json", "camera.json", "submission.json")
 

@@ -62,8 +62,10 @@ NATIVE: Mapping[str, Mapping[str, str]] = {
 
 SCENE_FOLDERS = ("", "scenes", "benchmark_final/scenes", "benchmark_s2o_final", "benchmark_t6_final")
 KNOWN_FILES = ("score.json", "steps.json", "task.json", "agent_scene.glb", "agent_camera.json", "agent_frames")
-RELATIVE = 1e-6
-"""Beyond its printed digits a published number is taken to be right to this, relative to itself or to 1."""
+RELATIVE = 1e-7
+"""A published number is taken to be right to this at most, relative to itself or to 1, however many digits it has."""
+DIGITS = 4
+"""Decimals of published metrics, where `score.json` has whole numbers only."""
 
 
 @dataclass(frozen=True)
@@ -100,20 +102,26 @@ class PublishedCase:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric beside the published one; None where there is none."""
+    """A metric beside the published one; None where there is none.
+
+    Attributes:
+        name: as in `score.json`.
+        published: what stands there.
+        computed: what came out now.
+        digits: decimals to which the published one was rounded.
+    """
 
     name: str
     published: float | None
     computed: float | None
+    digits: int
 
     @property
     def differs(self) -> bool:
         """Whether they differ by more than the rounding of the published number."""
         if self.published is None or self.computed is None:
             return self.published is not self.computed
-        exponent = Decimal(repr(self.published)).as_tuple().exponent
-        digit = 10.0 ** int(exponent)
-        allowed = max(digit / 2, RELATIVE * max(1.0, abs(self.published)))
+        allowed = max(10.0**-self.digits / 2, RELATIVE * max(1.0, abs(self.published)))
         return abs(self.published - self.computed) > allowed * (1 + 1e-9)
 
 
@@ -164,8 +172,10 @@ def find_cases(path: Path) -> tuple[list[PublishedCase], list[str]]:
         below = _folders(path)
         models = [path] if any(folder.name in TASK_TYPES for folder in below) else below
         types = [kind for model in models for kind in _folders(model) if kind.name in TASK_TYPES]
-        strays += [f"{model.name}/{kind.name} is no task type" for model in models for kind in _folders(model) if kind not in types]
-        strays += [f"{model.name} has no task type" for model in models if not _folders(model)]
+        for model in models:
+            inside = _folders(model)
+            strays += [f"{model.name}/{kind.name} is no task type" for kind in inside if kind not in types]
+            strays += [] if inside else [f"{model.name} has no task type"]
     cases = [PublishedCase(folder) for kind in types for folder in _folders(kind)]
     if not cases:
         raise SceneActError(
@@ -239,8 +249,14 @@ def _compare(case: PublishedCase, native: Mapping[str, Any], computed: Mapping[s
     """The metrics that `score.json` has, also one level further in."""
     flat = {name: value for inner in native.values() if isinstance(inner, dict) for name, value in inner.items()}
     flat |= native
-    pairs = NATIVE[case.evaluator].items()
-    return [Metric(name, _number(flat[name]), _number(computed.get(ours))) for name, ours in pairs if name in flat]
+    found = {name: _number(flat[name]) for name in NATIVE[case.evaluator] if name in flat}
+    # JSON drops zeros at the end: the longest of the numbers tells to how many digits all were rounded.
+    decimals = [-int(Decimal(repr(value)).as_tuple().exponent) for value in found.values() if value and value % 1]
+    digits = max(decimals, default=DIGITS)
+    return [
+        Metric(name, value, _number(computed.get(NATIVE[case.evaluator][name])), digits)
+        for name, value in found.items()
+    ]
 
 
 def _number(value: Any) -> float | None:
@@ -350,7 +366,7 @@ def _hidden_camera(about: Mapping[str, Any]) -> list[list[float]]:
         raise TruthError("task.json has no gt_camera")
 
     def end(*endings: str) -> Any:
-        return next((value for name, value in given.items() if name.endswith(endings)), None)
+        return next((value for name, value in given.items() if name.endswith(endings)), [])
 
     try:
         matrix = np.asarray(end("matrix_world"), np.float64)
