@@ -158,6 +158,8 @@ def _write_scene(run: Run, row: Row, folder: Path | None, out: Path, href: str) 
             notes.append("Nothing was submitted: only the truth is shown.")
         else:
             mine = scenes.submitted_scene(case, submission)
+            if not mine.parts and mine.eye is None:
+                notes.append("The submitted scene has no mesh.")
             own = meshes.packed_side(mine)
             values = meshes.script("submission", own)
     except Exception as problem:  # Nobody vouches for a submission; whatever is wrong with it concerns this page alone.
@@ -182,11 +184,12 @@ def _write_scene(run: Run, row: Row, folder: Path | None, out: Path, href: str) 
         if shown["triangles"] < shown["of"]:
             fewer = f"{shown['triangles']:,} are drawn, by merging near vertices."
             notes.append(f"The {side} has {shown['of']:,} triangles; {fewer}")
-    picture = webp(turntable(truth, mine))
+    drawn = mine is not None and (bool(mine.parts) or mine.eye is not None)
+    picture = webp(turntable(truth, mine if drawn else None))
     file = f"{hashlib.sha256(picture).hexdigest()}.webp"
     (out / "images").mkdir(exist_ok=True)
     (out / "images" / file).write_bytes(picture)
-    overlaid = mine is not None and truth.side.eye is None
+    overlaid = drawn and truth.side.eye is None
     scene |= {
         "truth": name,
         "picture": Picture(file, 8 * SIZE, (3 if overlaid else 1) * SIZE),

@@ -11,7 +11,7 @@
   const FIELD = 0.6, AGREES = 0.02; // Vertical field of view in radians; what counts as the same, by the scene's radius.
   const state = { submission: true, truth: true, wireframe: false };
   const scenes = {}, sides = {};
-  let gl, programs, view, home, center, radius, frames = 1, frame = 0, asked = 0, playing = 0, floor, depth;
+  let gl, programs, view, home, center, radius, bounds, frames = 1, frame = 0, asked = 0, playing = 0, floor, depth;
 
   const say = (text) => { message.textContent = text; message.hidden = !text; };
   const color = (name) => {
@@ -181,12 +181,14 @@
   // The depth of the submission alone, which the truth is compared with.
   const fit = (width, height) => {
     if (!depth) {
-      depth = { frame: gl.createFramebuffer(), texture: gl.createTexture() };
-      gl.bindTexture(gl.TEXTURE_2D, depth.texture);
-      for (const name of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, name, gl.NEAREST);
+      depth = { frame: gl.createFramebuffer(), texture: gl.createTexture(), blank: gl.createTexture() };
+      for (const texture of [depth.blank, depth.texture]) {
+        gl.bindTexture(gl.TEXTURE_2D, texture);
+        for (const name of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, name, gl.NEAREST);
+        gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 1, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+      }
     }
-    // Nothing may read the texture while it is being written.
-    gl.uniform1i(programs.compare, false);
+    gl.bindTexture(gl.TEXTURE_2D, depth.texture);
     if (depth.width !== width || depth.height !== height) {
       Object.assign(depth, { width, height });
       gl.texImage2D(gl.TEXTURE_2D, 0, gl.DEPTH_COMPONENT24, width, height, 0, gl.DEPTH_COMPONENT, gl.UNSIGNED_INT, null);
@@ -194,6 +196,8 @@
     gl.bindFramebuffer(gl.FRAMEBUFFER, depth.frame);
     gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.TEXTURE_2D, depth.texture, 0);
     gl.drawBuffers([gl.NONE]);
+    // Nothing may read the texture while it is being written.
+    gl.bindTexture(gl.TEXTURE_2D, depth.blank);
     gl.clear(gl.DEPTH_BUFFER_BIT);
   };
   const draw = () => {
@@ -213,6 +217,7 @@
       fit(width, height);
       paint(mine.parts, [0, 0, 0]);
       gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+      gl.bindTexture(gl.TEXTURE_2D, depth.texture);
     }
     paint([floor.grid], color("grid"), { lines: true });
     floor.axes.forEach((axis, i) => paint([axis], [[0.8, 0.15, 0.1], [0.1, 0.55, 0.15], [0.15, 0.3, 0.9]][i], { lit: false }));
@@ -220,11 +225,14 @@
     gl.enable(gl.CULL_FACE);
     paint(sides.truth.room.filter((mesh) => !mesh.wall || dot(mesh.wall, outward()) < 0.05), color("room"));
     gl.disable(gl.CULL_FACE);
-    if (mine) paint([...mine.parts, ...mine.extra], color("submission"));
+    if (mine) {
+      paint(mine.parts, color("submission"));
+      paint(mine.extra, color("submission"), { lit: false });
+    }
     if (true_) {
       gl.uniform3fv(programs.same, color("both"));
       paint(true_.parts, color("truth"), compare ? { close, compare } : { wire: state.wireframe });
-      paint(true_.extra, color("truth"));
+      paint(true_.extra, color("truth"), { lit: false });
     }
     if (mine && true_ && mine.links) paint([mine.links], color("join"), { lit: false });
     for (const [shown, name] of [[mine, "submission"], [true_, "truth"]]) {
@@ -261,6 +269,7 @@
       box[1][i] = Math.max(high[i], Math.min(mine.box[1][i], high[i] + span[i]));
     }
     center = add(box[0], add(box[1], box[0], -1), 0.5);
+    bounds = box;
     radius = Math.max(Math.hypot(...add(box[1], box[0], -1)) / 2, 1e-3);
     const step = 10 ** Math.round(Math.log10(radius / 2.5));
     floor = ground(box, step);
@@ -283,10 +292,17 @@
     say("");
     viewer.dataset.state = "ready";
   };
+  // As near as all corners of the scene's box allow.
   const reset = (up) => {
-    const narrow = Math.min(1, canvas.clientWidth / Math.max(canvas.clientHeight, 1));
-    view = { ...home, target: center.slice(), distance: radius / Math.sin(FIELD / 2) / narrow * 0.95 };
+    view = { ...home, target: center.slice() };
     if (up !== undefined) Object.assign(view, { up, turn: -Math.PI / 2 });
+    const tall = Math.tan(FIELD / 2), wide = tall * canvas.clientWidth / Math.max(canvas.clientHeight, 1), [x, y, z] = axes();
+    view.distance = 0;
+    for (let corner = 0; corner < 8; corner++) {
+      const p = center.map((value, i) => bounds[corner >> i & 1][i] - value);
+      view.distance = Math.max(view.distance, dot(p, z) + 1.06 * Math.max(Math.abs(dot(p, x)) / wide, Math.abs(dot(p, y)) / tall));
+    }
+    view.distance = Math.max(view.distance, radius / 10);
     ask();
   };
   const show = (number) => {
@@ -384,7 +400,7 @@
       if (!gl) {
         viewer.dataset.state = "none";
         canvas.hidden = true;
-        return say("This browser shows no WebGL 2, which the 3D view needs; the pictures above show the same scenes.");
+        return say("This browser shows no WebGL 2, which the 3D view needs; the pictures below show the same scenes.");
       }
       programs = build();
       gl.enable(gl.DEPTH_TEST);
