@@ -1,4 +1,4 @@
-"""The command `sceneact bench`: an agent over many cases of many tasks, in a run folder that survives anything."""
+"""The commands `sceneact bench` and `sceneact run`: an agent over cases, in a run folder that survives anything."""
 
 from __future__ import annotations
 
@@ -11,69 +11,107 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from sceneact_gym import cli_options as options
 from sceneact_gym.agents import AGENTS
-from sceneact_gym.bench.folder import DONE, RunFolder, results
+from sceneact_gym.bench.folder import DONE, RunFolder, read_config, read_rows, results
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import load_agent
-from sceneact_gym.bench.pool import run_bench
+from sceneact_gym.bench.runner import EXECUTORS, run_bench
 from sceneact_gym.bench.summary import task_summaries
-from sceneact_gym.episode import EpisodeConfig
+from sceneact_gym.errors import SceneActError
 from sceneact_gym.tasks import TASKS
 
 console = Console(highlight=False, soft_wrap=True)
 
+SHOWN_EPISODES = 30
+"""Runs with more episodes are shown as their table of tasks only."""
+AgentName = Annotated[str, typer.Option(help=f"{', '.join(AGENTS)}, or package.module:factory.")]
+
 
 def bench(
-    agent: Annotated[str, typer.Option(help=f"{', '.join(AGENTS)}, or package.module:factory.")] = "noop",
+    agent: AgentName = "noop",
     tasks: Annotated[str, typer.Option(help=f"Comma-separated: {', '.join(TASKS)}.")] = "camera",
     cases: Annotated[int | None, typer.Option(help="Cases per task; all of the split by default.")] = None,
     case: Annotated[list[str] | None, typer.Option(help="Only this case; may be given several times.")] = None,
     repeats: Annotated[int, typer.Option(help="Episodes per case, with the seeds seed, seed + 1, ...")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the agent.")] = 0,
     jobs: Annotated[int, typer.Option(help="Episodes at once.")] = 1,
+    executor: Annotated[str, typer.Option(help=f"{' or '.join(EXECUTORS)}: where they are played.")] = "local",
     out: Annotated[Path | None, typer.Option(help="New run folder.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with a run folder; only --jobs counts beside it.")] = None,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    source: Annotated[str, typer.Option(help="procedural, or a folder of cases.")] = "procedural",
-    protocol: Annotated[str, typer.Option(help="paper or strict; both are always reported.")] = "paper",
-    toolset: Annotated[str, typer.Option(help="paper or typed.")] = "paper",
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with a run folder; only --jobs and --executor count beside it.")
+    ] = None,
+    split: options.Split = "test",
+    source: options.Source = "procedural",
+    protocol: options.Protocol = "paper",
+    toolset: options.Toolset = "paper",
     checkpoints: Annotated[str, typer.Option(help="Steps after which scenes are scored as well: 10,20,30.")] = "",
-    max_steps: Annotated[int | None, typer.Option(help="Steps; the task's own budget by default.")] = None,
-    render_size: Annotated[int, typer.Option(help="Pixels of the agent's renders.")] = 384,
-    reference_size: Annotated[int, typer.Option(help="Pixels of the references.")] = 384,
-    samples: Annotated[int, typer.Option(help="Samples per pixel.")] = 16,
-    engine: Annotated[str, typer.Option(help="auto, cycles, workbench or eevee.")] = "auto",
-    isolation: Annotated[str, typer.Option(help="auto, or off to run agent code unconfined.")] = "auto",
-    quiet: Annotated[bool, typer.Option(help="No progress, only the table.")] = False,
+    max_steps: options.MaxSteps = None,
+    render_size: options.RenderSize = 384,
+    reference_size: options.ReferenceSize = 384,
+    samples: options.Samples = 16,
+    engine: options.Engine = "auto",
+    isolation: options.Isolation = "auto",
+    audit: options.Audit = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Runs an agent over many cases; what is interrupted goes on with --resume and loses only running episodes."""
     if (out is None) == (resume is None):
         raise ValueError("give --out NEW_FOLDER to begin a run, or --resume FOLDER to go on with one")
+    if executor not in EXECUTORS:
+        raise ValueError(f"executor must be one of {', '.join(EXECUTORS)}; it is {executor!r}")
     config = None
     if resume is None:
-        options: dict[str, Any] = {
-            "protocol": protocol,
-            "toolset": toolset,
-            "checkpoints": [int(step) for step in checkpoints.split(",") if step.strip()],
-            "max_steps": max_steps,
-            "render_size": render_size,
-            "reference_size": reference_size,
-            "render": {"samples": samples, "engine": engine},
-            "isolation": isolation,
-        }
+        made = options.env_options(
+            protocol, toolset, max_steps, render_size, reference_size, samples, engine, isolation
+        )
+        try:
+            made["checkpoints"] = [int(step) for step in checkpoints.split(",") if step.strip()]
+        except ValueError as problem:
+            raise ValueError(f"checkpoints must be numbers of steps like 10,20,30; it is {checkpoints!r}") from problem
         names = [name.strip() for name in tasks.split(",") if name.strip()]
-        config = BenchConfig(agent, names, cases, tuple(case or ()), repeats, seed, source, split, options)
+        config = BenchConfig(agent, names, cases, tuple(case or ()), repeats, seed, source, split, made, audit)
         # Mistakes should be told before a folder is made.
-        EpisodeConfig(source=source, split=split, **options)
         load_agent(agent)
         plays(config)
     with RunFolder(out if resume is None else resume, config) as folder:  # type: ignore[arg-type]
-        play(folder, jobs, quiet)
+        play(folder, jobs, executor, quiet)
         console.print(table(folder.config, folder.rows))
         console.print(f"run folder: {folder.path}", markup=False)
 
 
-def play(folder: RunFolder, jobs: int, quiet: bool) -> None:
+def run(
+    env: Annotated[str, typer.Argument(help="Environment id, for example SceneAct/Camera-v0.")],
+    agent: AgentName = "random",
+    episodes: Annotated[int, typer.Option(help="Number of episodes, on the first cases of the split.")] = 1,
+    case: Annotated[str | None, typer.Option(help="Play this case only, for example camera-test-0003.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the agent.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="New run folder; one in runs/ by default.")] = None,
+    split: options.Split = "test",
+    source: options.Source = "procedural",
+    protocol: options.Protocol = "paper",
+    toolset: options.Toolset = "paper",
+    max_steps: options.MaxSteps = None,
+    render_size: options.RenderSize = 384,
+    reference_size: options.ReferenceSize = 384,
+    samples: options.Samples = 16,
+    engine: options.Engine = "auto",
+    isolation: options.Isolation = "auto",
+    audit: options.Audit = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Plays one environment and tells every step: `sceneact bench` for a first look. See it with `sceneact show`."""
+    made = options.env_options(protocol, toolset, max_steps, render_size, reference_size, samples, engine, isolation)
+    cases = (case,) if case else ()
+    config = BenchConfig(agent, [options.task_of(env)], episodes, cases, 1, seed, source, split, made, audit)
+    load_agent(agent)
+    plays(config)
+    with RunFolder(out or _new_folder(f"{env.split('/')[-1].lower()}-{agent.replace(':', '-')}"), config) as folder:
+        run_bench(folder, say=(lambda line: None) if quiet else (lambda line: console.print(line, markup=False)))
+    show_run(folder.path)
+
+
+def play(folder: RunFolder, jobs: int, executor: str, quiet: bool) -> None:
     """Runs what is missing; shows how far it is."""
     total, done = len(plays(folder.config)), len(folder.done())
     columns = (
@@ -96,18 +134,51 @@ def play(folder: RunFolder, jobs: int, quiet: bool) -> None:
             progress.update(bar, completed=len(folder.done()), state=f"{mean}, {faults} faults")
 
         try:
-            run_bench(folder, jobs, tell)
+            run_bench(folder, jobs, tell, executor)
         except KeyboardInterrupt:
             progress.stop()
             console.print(f"interrupted; go on with: sceneact bench --resume {folder.path}", markup=False)
             raise typer.Exit(130) from None
 
 
+def show_run(path: Path) -> None:
+    """Prints the tables of a run folder, also while it is being written.
+
+    Raises:
+        SceneActError: it is no run folder.
+    """
+    config = BenchConfig.from_dict(read_config(path)["config"])
+    rows = list(results(read_rows(path)[0]).values())
+    if len(rows) <= SHOWN_EPISODES:
+        console.print(episode_table(rows))
+    console.print(table(config, rows))
+    if rows and rows[0].get("setting"):
+        console.print(", ".join(f"{name} {value}" for name, value in rows[0]["setting"].items()), markup=False)
+    console.print(f"results and pictures: {path}", markup=False)
+
+
+def episode_table(rows: list[dict[str, Any]]) -> Table:
+    """A row per episode."""
+    made = Table("case", "score", "status", "steps", "calls", "metrics")
+    for row in rows:
+        metrics = {**row["metrics"], **row.get("audit", {})}
+        made.add_row(
+            row["case_id"],
+            "-" if row["score"] is None else f"{row['score']:.1f}",
+            row["status"],
+            str(row.get("steps", "-")),
+            str(row.get("tool_calls", "-")),
+            ", ".join(f"{name} {value:.3f}" for name, value in metrics.items() if isinstance(value, float)),
+        )
+    return made
+
+
 def table(config: BenchConfig, rows: list[dict[str, Any]]) -> Table:
     """Per task the mean under both protocols with its standard error, and how the episodes ended."""
     privileged = " (privileged: it reads the truth)" if any(row.get("privileged") for row in rows) else ""
     ends = ("ok", "agent_error", "infra_error")
-    made = Table("task", "paper", "strict", *ends, "missing", title=config.agent + privileged)
+    heads = (*(end.replace("_", " ") for end in ends), "missing")
+    made = Table("task", "paper", "strict", *heads, title=config.agent + privileged)
     for task, found in task_summaries(config, rows).items():
         made.add_row(
             task,
@@ -123,3 +194,11 @@ def _mean(summary: dict[str, Any]) -> str:
         return "-"
     error = "" if summary["standard_error"] is None else f" +- {summary['standard_error']:.1f}"
     return f"{summary['mean_score']:.1f}{error}"
+
+
+def _new_folder(name: str) -> Path:
+    for number in range(1, 10_000):
+        folder = Path("runs") / f"{name}-{number:03d}"
+        if not folder.exists():
+            return folder
+    raise SceneActError("there are too many folders in runs/: give --out")

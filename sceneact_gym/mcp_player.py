@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +20,11 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from sceneact_gym.bench.record import append_result, begin_record
+from sceneact_gym.bench.folder import RunFolder
+from sceneact_gym.bench.plan import BenchConfig, plays
+from sceneact_gym.bench.player import episode_row, no_score
 from sceneact_gym.envs.base import outcome_info
-from sceneact_gym.episode import Episode, EpisodeConfig, EpisodeHost
+from sceneact_gym.episode import Episode, EpisodeHost
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.mcp_images import SMALLEST_BUDGET, pack
 from sceneact_gym.tools import ToolResult
@@ -49,21 +50,14 @@ class ServerConfig:
     """What is served.
 
     Attributes:
-        env_id: a registered environment, for the record.
-        task: its task.
-        episode: the episode's configuration; its `record_dir` is replaced.
-        case_id: the case; the first one of the split by default.
+        run: the run of one episode; its agent is written down as it is named there.
         out: the run folder. If it is taken, a free one with a number behind its name is.
         image_bytes: bytes of base64 text that the pictures of one result may take.
     """
 
-    env_id: str
-    task: str
-    episode: EpisodeConfig
+    run: BenchConfig
     out: Path
-    case_id: str | None = None
     image_bytes: int = 4_000_000
-    about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Checks the budget.
@@ -85,12 +79,12 @@ class Player:
             CaseNotFound: no such source, split or case.
         """
         self.config = config
-        self.host = EpisodeHost(config.task, config.episode)
-        self.case_id = config.case_id or self.host.source.nth(0)
-        case = self.host.source.load(self.case_id)
+        self.play = plays(config.run)[0]
+        self.host = EpisodeHost(self.play.task, config.run.episode_config())
+        case = self.host.source.load(self.play.case_id)
         self.prompts = (*self.host.task.prompts(case, self.host.budget), HOW.format(budget=self.host.budget))
         self.episode: Episode | None = None
-        self.folder: Path | None = None
+        self.folder: RunFolder | None = None
         self.over = False
         self.last_use = time.monotonic()
         self._started = 0.0
@@ -178,14 +172,12 @@ class Player:
         try:
             if self.folder is None:
                 self.folder = self._new_folder()
-                self.host.config = replace(self.host.config, record_dir=self.folder / "episodes")
+                self.host.config = replace(self.host.config, record_dir=self.folder.playing)
                 self._started = time.monotonic()
-            self.episode = self.host.begin(self.case_id)
+            self.episode = self.host.begin(self.play.case_id)
         except Exception as problem:
             log.error("the episode cannot begin: %s", problem, exc_info=not isinstance(problem, SceneActError))
             self._problem = f"the episode did not begin: {problem}"
-            if self.folder is not None:
-                shutil.rmtree(self.folder / "episodes", ignore_errors=True)
             return "Blender could not be started on this machine; the next call tries again. No step was used."
         return ""
 
@@ -222,43 +214,31 @@ class Player:
         try:
             if self.folder is None:
                 return
-            outcome: dict[str, Any] = {
-                "status": "infra_error",
-                "score": None,
-                "reason": self._problem,
-                "metrics": {},
-            }
+            result, record = no_score(self._problem), None
             if self.episode is not None:
+                record = self.episode.trace.folder
                 try:
-                    outcome = outcome_info(self.episode.finish())
+                    result = outcome_info(self.episode.finish())
                 except Exception as problem:
                     log.exception("the episode cannot be scored")
-                    outcome["reason"] = f"the episode cannot be scored: {problem}"
-            seconds = round(time.monotonic() - self._started, 3)
-            about = {"case_id": self.case_id, **outcome, "attempts": 1, "seconds": seconds, "episode": 0}
-            append_result(self.folder, about)
+                    result = no_score(f"the episode cannot be scored: {problem}")
+            self.folder.keep(episode_row(self.play, result, time.monotonic() - self._started), record)
         finally:
+            if self.folder is not None:
+                self.folder.close()
             self.host.close()
 
-    def _new_folder(self) -> Path:
-        config = self.config
-        about = {
-            "env_id": config.env_id,
-            "agent": "mcp",
-            "privileged": False,
-            "episodes": 1,
-            "case_id": self.case_id,
-            "env_kwargs": dict(config.about),
-        }
+    def _new_folder(self) -> RunFolder:
+        out = self.config.out
         for number in range(1, 10_000):
-            folder = config.out if number == 1 else config.out.with_name(f"{config.out.name}-{number:03d}")
+            path = out if number == 1 else out.with_name(f"{out.name}-{number:03d}")
             try:
-                begin_record(folder, about)
+                folder = RunFolder(path, self.config.run)
             except SceneActError:
                 continue
-            log.warning("run folder: %s", folder)
+            log.warning("run folder: %s", path)
             return folder
-        raise SceneActError(f"there are too many folders beside {config.out}")
+        raise SceneActError(f"there are too many folders beside {out}")
 
     def _result(self, *texts: str, pictures: Any = (), is_error: bool = False) -> types.CallToolResult:
         images, note = pack(pictures, self.config.image_bytes)

@@ -22,7 +22,7 @@ from sceneact_gym.agents import NoopAgent
 from sceneact_gym.bench.folder import RunFolder, results
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import load_agent
-from sceneact_gym.bench.pool import run_bench
+from sceneact_gym.bench.runner import run_bench
 from sceneact_gym.errors import CaseNotFound, SceneActError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,6 +72,8 @@ def test_the_plan() -> None:
         ({"cases": 0}, "at least 1"),
         ({"split": "train", "cases": None}, "has no end"),
         ({"case_ids": ("camera-test-9999",)}, "camera-test-9999"),
+        ({"options": {"render": {"engine": "povray"}}}, "engine must be one of"),
+        ({"options": {"no_such": 1}}, "options must be arguments of an environment.*no_such"),
     ],
 )
 def test_impossible_plans_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -245,11 +247,12 @@ def test_what_never_works_stays_without_a_score_until_it_is_resumed(
     assert len(rows) == 4 and rows[-1]["status"] == "ok" and rows[-1]["attempt"] == 4
 
 
-def test_mistakes_of_the_user_end_the_run(tmp_path: Path) -> None:
+def test_mistakes_of_the_user_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CaseNotFound, match="source must be"):
         played(tmp_path / "a", config(source="/no/such/folder"))
-    with pytest.raises(SceneActError, match="cannot be played"):
-        played(tmp_path / "b", config(options={**SMALL, "render": {"engine": "povray"}}))
+    monkeypatch.setenv("SCENEACT_BLENDER", str(tmp_path / "no-blender"))
+    with pytest.raises(SceneActError, match="camera-test-0000 cannot be played.*no-blender"):
+        played(tmp_path / "b", config())
 
 
 # --- chaos ------------------------------------------------------------------------------------------------------------
@@ -280,7 +283,7 @@ def runner(folder: Path) -> subprocess.Popen[bytes]:
         import sys
         from pathlib import Path
         from sceneact_gym.bench.folder import RunFolder
-        from sceneact_gym.bench.pool import run_bench
+        from sceneact_gym.bench.runner import run_bench
         if __name__ == "__main__":
             with RunFolder(Path(sys.argv[1])) as folder:
                 run_bench(folder, 2)

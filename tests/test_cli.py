@@ -11,8 +11,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from sceneact_gym import cli
-from sceneact_gym.bench import summary as report
-from sceneact_gym.bench.runner import RunConfig, run
+from sceneact_gym.bench.folder import RunFolder, read_config, read_rows
+from sceneact_gym.bench.picture import episode_folders
+from sceneact_gym.bench.plan import BenchConfig
+from sceneact_gym.bench.runner import run_bench
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.trace import read_trace
 
@@ -20,8 +22,9 @@ SMALL = {"render_size": 32, "reference_size": 32, "render": {"samples": 1}}
 CAMERA = "SceneAct/Camera-v0"
 
 
-def play(agent: str, episodes: int, out: Path, **kwargs: object) -> list[dict]:
-    return run(RunConfig(CAMERA, agent, episodes, 0, {**SMALL, **kwargs}), out)
+def play(agent: str, episodes: int, out: Path, **options: object) -> list[dict]:
+    with RunFolder(out, BenchConfig(agent, ["camera"], episodes, options={**SMALL, **options})) as folder:
+        return run_bench(folder)
 
 
 def test_run_and_show_on_the_command_line(tmp_path: Path) -> None:
@@ -33,30 +36,29 @@ def test_run_and_show_on_the_command_line(tmp_path: Path) -> None:
         + ["--samples", "1", "--audit", "--out", str(out)],
     )
     assert said.exit_code == 0, said.output
-    assert "score 100.0" in said.output and "privileged" in said.output and str(out) in said.output
-    config, results = report.read_run(out)
-    assert config["agent"] == "oracle" and config["privileged"] is True
+    assert "step  1  execute_blender_code" in said.output and "score 100.0" in said.output and "privileged" in said.output and str(out) in said.output
+    assert read_config(out)["config"]["agent"] == "oracle"
+    results, _ = read_rows(out)
     assert [result["case_id"] for result in results] == ["camera-test-0000", "camera-test-0001"]
     for result in results:
+        assert result["privileged"] is True
         assert result["status"] == "ok" and result["score"] > 99.99
         assert result["setting"]["isolation"] != "off"
         # The oracle's view is the reference's view: the audit compares two equal pictures.
         assert result["audit"]["ssim"] > 0.999 and result["audit"]["clip"] is None
     chosen = ["run", CAMERA, "--agent", "noop", "--case", "camera-test-0007", "--quiet", "--out", str(tmp_path / "one")]
     said = runner.invoke(cli.app, chosen)
-    assert said.exit_code == 0 and "camera-test-0007" in said.output, said.output
+    assert said.exit_code == 0 and "camera-test-0007" in said.output and "starting" not in said.output
     said = runner.invoke(cli.app, ["show", str(out), "--picture", str(picture), "--size", "64"])
     assert said.exit_code == 0, said.output
-    assert "mean score 100.0" in said.output
+    assert "camera-test-0001" in said.output and "oracle (privileged" in said.output
     with Image.open(picture) as made:
         assert made.size[1] > 64
 
 
 def test_the_brackets_noop_random_search_oracle(tmp_path: Path) -> None:
     noop, random, oracle = (play(agent, 2, tmp_path / agent) for agent in ("noop", "random", "oracle"))
-    search = run(
-        RunConfig(CAMERA, "camera-search", 2, 0, {**SMALL, "render": {"samples": 4}}), tmp_path / "camera-search"
-    )
+    search = play("camera-search", 2, tmp_path / "camera-search", render={"samples": 4})
 
     def mean(results: list[dict]) -> float:
         return float(np.mean([result["score"] for result in results]))
@@ -79,7 +81,7 @@ def test_the_brackets_noop_random_search_oracle(tmp_path: Path) -> None:
 
 def test_a_trace_tells_the_whole_episode(tmp_path: Path) -> None:
     play("oracle", 1, tmp_path / "run")
-    (folder,) = report.episode_folders(tmp_path / "run")
+    (folder,) = episode_folders(tmp_path / "run")
     events = list(read_trace(folder))
     assert [event["event"] for event in events] == ["begin", "step", "end"]
     assert events[0]["tools"][0] == "get_scene_info"
@@ -93,7 +95,7 @@ def test_mistakes_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "full" / "old").write_text("result")
     with pytest.raises(SceneActError, match="not empty"):
         play("noop", 1, tmp_path / "full")
-    with pytest.raises(ValueError, match="the agents are noop"):
+    with pytest.raises(ValueError, match="there is no agent 'nobody'; give one of noop"):
         play("nobody", 1, tmp_path / "new")
     for arguments, words in (
         (["run", "SceneAct/Nothing-v0"], "there is no environment"),

@@ -25,7 +25,8 @@ from PIL import Image
 
 from sceneact_gym import cli
 from sceneact_gym.agents.simple import ORACLES
-from sceneact_gym.bench import summary as report
+from sceneact_gym.bench.folder import read_config, read_rows
+from sceneact_gym.bench.picture import episode_folders
 from sceneact_gym.data.sources import open_source
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.mcp_images import SMALLEST_BUDGET, pack
@@ -93,13 +94,19 @@ def nothing_is_left(mark: str, place: str) -> bool:
 
 
 def only_result(out: Path) -> dict[str, Any]:
-    config, results = report.read_run(out)
-    assert config["agent"] == "mcp" and config["env_id"] == "SceneAct/Layout-v0" and len(results) == 1
-    return results[0]
+    config, (rows, _) = read_config(out)["config"], read_rows(out)
+    assert config["agent"] == "mcp" and config["tasks"] == ["layout"] and config["case_ids"] == [CASE]
+    assert len(rows) == 1 and rows[0]["env_id"] == "SceneAct/Layout-v0" and rows[0]["key"] == f"layout-{CASE}-r0"
+    # Everything is where a report looks for it, and nothing is left of the time when it was played.
+    kept = {path.name for path in out.iterdir()}
+    assert kept == {"config.json", "episodes.jsonl", "episodes", "lock"}
+    records = [rows[0]["folder"]] if rows[0]["folder"] else []
+    assert [path.name for path in (out / "episodes").iterdir()] == records
+    return rows[0]
 
 
 def steps(out: Path) -> list[dict[str, Any]]:
-    (folder,) = report.episode_folders(out)
+    (folder,) = episode_folders(out)
     return [event for event in read_trace(folder) if event["event"] == "step"]
 
 
@@ -141,7 +148,7 @@ def test_a_whole_episode_over_stdio(tmp_path: Path) -> None:
             task = await client.call_tool("get_task")
             assert "30 of 30 steps" in text(task)
             (reference,) = pictures(task)
-            (stored,) = (out / "episodes").glob("*/images/*.png")
+            (stored,) = (out / "playing").glob("*/images/*.png")
             assert reference[0] == "image/png" and (reference[1] == np.asarray(Image.open(stored))).all()
 
             # What Blender prints by whatever way stays away from the protocol.
@@ -168,7 +175,7 @@ def test_a_whole_episode_over_stdio(tmp_path: Path) -> None:
             assert sum(len(part.data) for part in result.content if part.type == "image") <= SMALLEST_BUDGET
 
             assert not (await client.call_tool("execute_blender_code", oracle())).is_error
-            assert not (out / "results.jsonl").read_text()
+            assert read_rows(out) == ([], 0)
             result = await client.call_tool("submit")
             assert not result.is_error and "The episode is over" in text(result)
             for name in ("get_scene_info", "submit", "get_task"):
@@ -288,7 +295,7 @@ def test_no_start_is_no_score(tmp_path: Path) -> None:
         anyio.run(play, tmp_path / name, env)
         result = only_result(tmp_path / name)
         assert result["status"] == "infra_error" and result["score"] is None and "did not begin" in result["reason"]
-    assert "cancelled" in result["reason"] and not report.episode_folders(tmp_path / "left")
+    assert "cancelled" in result["reason"] and not episode_folders(tmp_path / "left")
     until(lambda: processes(str(tmp_path)) == (set(), set()), "all gone")
 
 
@@ -320,7 +327,7 @@ def test_without_the_package_a_sentence_says_how_to_get_it(monkeypatch: pytest.M
     ("arguments", "words"),
     [
         (["--env", "SceneAct/Nothing-v0"], "there is no environment"),
-        (["--env", "SceneAct/Layout-v0", "--case", "nothing"], "there is no case 'nothing'"),
+        (["--env", "SceneAct/Layout-v0", "--case", "nothing"], "no task of the run has the case nothing"),
         (["--env", "SceneAct/Layout-v0", "--image-bytes", "10"], "image_bytes must be at least 65536"),
         (["--env", "SceneAct/Layout-v0", "--http", "--host", "203.0.113.1"], "cannot listen on 203.0.113.1:8000"),
     ],

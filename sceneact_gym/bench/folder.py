@@ -59,6 +59,9 @@ class RunFolder:
 
     def _open(self, config: BenchConfig | None) -> BenchConfig:
         if config is not None:
+            if (self.path / "config.json").exists():
+                # Another process was faster between the look into the folder and the lock.
+                raise SceneActError(f"another process has just begun a run in {self.path}: give a new folder")
             begun = {"package": __version__, "config": config.as_dict()}
             part = self.path / "config.part"
             part.write_text(json.dumps(begun, indent=1) + "\n", encoding="utf-8")
@@ -123,6 +126,25 @@ class RunFolder:
                 raise
         self.rows.append(dict(row))
 
+    def keep(self, row: Mapping[str, Any], record: Path | None) -> dict[str, Any]:
+        """Moves the record of an episode to where it stays, then appends its result.
+
+        Args:
+            row: see `episode_row`.
+            record: the folder of its trace, on the same file system; None without one.
+
+        Returns:
+            The row with `attempt` and `folder`, the record's name in `episodes` (None without one).
+        """
+        attempt = self.attempts(row["key"]) + 1
+        name = None
+        if record is not None and record.is_dir():
+            name = f"{row['key']}-a{attempt}"
+            os.replace(record, self.episodes / name)
+        whole = {"key": row["key"], "attempt": attempt, "folder": name, **row}
+        self.add(whole)
+        return whole
+
     def close(self) -> None:
         """Lets go of the folder."""
         shutil.rmtree(self.playing, ignore_errors=True)
@@ -150,7 +172,7 @@ def read_config(path: Path) -> dict[str, Any]:
         if not isinstance(about["config"], dict) or not isinstance(about["package"], str):
             raise ValueError("it has no configuration")
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise SceneActError(f"{path / 'config.json'} cannot be read: {problem}") from problem
+        raise SceneActError(f"{path} is no run folder, its config.json cannot be read: {problem}") from problem
     return about
 
 

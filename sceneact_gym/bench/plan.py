@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sceneact_gym.data.sources import open_source
 from sceneact_gym.envs import ENVS
+from sceneact_gym.episode import EpisodeConfig
 from sceneact_gym.tasks import TASKS
 
 
@@ -25,6 +27,7 @@ class BenchConfig:
         source: `procedural`, or a folder of cases.
         split: `train`, `val` or `test`.
         options: further arguments for `gym.make`, JSON values.
+        audit: whether render-based figures are made after each episode.
     """
 
     agent: str
@@ -36,6 +39,7 @@ class BenchConfig:
     source: str = "procedural"
     split: str = "test"
     options: Mapping[str, Any] = field(default_factory=dict)
+    audit: bool = False
 
     def __post_init__(self) -> None:
         """Checks the values.
@@ -48,6 +52,18 @@ class BenchConfig:
             raise ValueError(f"tasks must be some of {', '.join(TASKS)}; {', '.join(unknown) or 'none'} is no task")
         if self.repeats < 1 or (self.cases is not None and self.cases < 1):
             raise ValueError("cases and repeats must be at least 1")
+        self.episode_config()
+
+    def episode_config(self, record_dir: Path | None = None) -> EpisodeConfig:
+        """What its episodes depend on besides case and agent.
+
+        Raises:
+            ValueError: an option is not possible.
+        """
+        try:
+            return EpisodeConfig(**self.options, source=self.source, split=self.split, record_dir=record_dir)
+        except TypeError as problem:
+            raise ValueError(f"options must be arguments of an environment: {problem}") from problem
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values."""

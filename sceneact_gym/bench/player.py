@@ -1,29 +1,30 @@
-"""Plays single episodes, in this process or in one of its own that the runner can lose without losing anything."""
+"""Plays single episodes; `sceneact_gym.bench.executors` runs players in processes that can be lost without loss."""
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import importlib
 import os
 import shutil
-import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from sceneact_gym.agents import AGENTS
-from sceneact_gym.bench.plan import Play
+from sceneact_gym.bench.plan import BenchConfig, Play
 from sceneact_gym.envs.base import SceneActEnv, outcome_info
-from sceneact_gym.errors import InfraError, SceneActError
+from sceneact_gym.errors import CaseNotFound, InfraError, SceneActError
 
-DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of Linux."""
+Say = Callable[[str], None]
+
+
+def silent(line: str) -> None:
+    """Says nothing."""
 
 
 def load_agent(spec: str) -> Callable[..., Any]:
@@ -52,72 +53,102 @@ def load_agent(spec: str) -> Callable[..., Any]:
     return factory
 
 
+def episode_row(play: Play, result: Mapping[str, Any], seconds: float, agent: Any = None) -> dict[str, Any]:
+    """The result of an episode as it stands in a run folder, JSON values.
+
+    Args:
+        play: the episode.
+        result: of `outcome_info`, or `no_score`.
+        seconds: how long it took.
+        agent: who played it: its `privileged` and `usage` are written down where it has them.
+    """
+    usage = getattr(agent, "usage", None)
+    return {
+        "key": play.key,
+        "env_id": play.env_id,
+        "task": play.task,
+        "case_id": play.case_id,
+        "repeat": play.repeat,
+        "seed": play.seed,
+        **result,
+        "privileged": bool(getattr(agent, "privileged", False)),
+        "usage": dict(usage) if isinstance(usage, Mapping) else None,
+        "seconds": round(seconds, 3),
+    }
+
+
+def no_score(reason: str) -> dict[str, Any]:
+    """The result of an episode that Blender, the host or a mistake in code has failed."""
+    return {"status": "infra_error", "score": None, "reason": reason[-4000:], "metrics": {}}
+
+
 class Player:
     """Plays episodes one after the other, on one environment per task."""
 
-    def __init__(self, agent: str, options: Mapping[str, Any], record_dir: Path) -> None:
+    def __init__(self, config: BenchConfig, record_dir: Path, say: Say = silent) -> None:
         """Keeps what is needed to make environments and agents.
 
         Args:
-            agent: see `load_agent`.
-            options: arguments for `gym.make`.
+            config: the run.
             record_dir: where the traces go.
+            say: is called with a line of text for everything that happens.
+
+        Raises:
+            ValueError: there is no such agent.
         """
-        self._factory = load_agent(agent)
-        self._options = {**options, "record_dir": str(record_dir)}
+        self._config = config
+        self._factory = load_agent(config.agent)
         self._envs: dict[str, gym.Env[Any, Any]] = {}
         self._record_dir = record_dir
+        self._say = say
 
-    def play(self, play: Play) -> dict[str, Any]:
+    def play(self, play: Play) -> tuple[dict[str, Any], Path | None]:
         """One episode with an agent of its own.
 
         Returns:
-            Its result as JSON values, with `trace`, the path of its record in `record_dir` (None without one). A fault
-            of Blender, of the host or of the agent's own code is an `infra_error` without a score.
+            Its row, see `episode_row`, and the folder of its trace. A fault of Blender, of the host, of the package or
+            of the agent's own code, and a case that cannot be loaded, are an `infra_error` without a score whose
+            `reason` names them.
 
         Raises:
-            SceneActError: no such case, or no usable Blender.
+            SceneActError: no episode can be played here: no usable Blender, or something that the agent needs.
             ValueError: the environment cannot be made.
         """
         started = time.monotonic()
-        agent: Any = None
+        self._say(f"{play.case_id}: starting")
         made = self._environment(play.env_id)
         env = made.unwrapped
         assert isinstance(env, SceneActEnv)
+        agent: Any = None
         try:
-            agent = self._factory(made, play.seed)
-            observation, info = made.reset(seed=play.seed, options={"case_id": play.case_id})
-            if hasattr(agent, "reset"):
-                agent.reset(observation, info)
+            with _blame("the agent"):
+                agent = self._factory(made, play.seed)
+            with _blame("the environment"):
+                observation, info = made.reset(seed=play.seed, options={"case_id": play.case_id})
+            with _blame("the agent"):
+                if hasattr(agent, "reset"):
+                    agent.reset(observation, info)
             ended = False
             while not ended:
-                observation, _, terminated, truncated, info = made.step(agent.act(observation, info))
+                with _blame("the agent"):
+                    action = agent.act(observation, info)
+                with _blame("the environment"):
+                    observation, _, terminated, truncated, info = made.step(action)
+                for line in describe(action, info["results"]):
+                    self._say(f"  step {env.episode.steps if env.episode else 0:2d}  {line}")
                 ended = terminated or truncated
             assert env.episode is not None and env.episode.outcome is not None
             result = outcome_info(env.episode.outcome)
-        except (InfraError, OSError) as failure:
-            result = _failed(str(failure))
-        except SceneActError:
-            raise
-        except Exception:
-            # A mistake in the code of an agent says nothing about its ability.
-            result = _failed(f"the agent failed: {traceback.format_exc(limit=-4)}")
+            if self._config.audit:
+                result["audit"] = self._audit(env)
+        except (InfraError, CaseNotFound, OSError) as failure:
+            result = no_score(str(failure))
         record = env.episode.trace.folder if env.episode is not None else None
         if result["status"] == "infra_error":
             self._forget(play.env_id)
-        usage = getattr(agent, "usage", None)
-        return {
-            "env_id": play.env_id,
-            "task": play.task,
-            "case_id": play.case_id,
-            "repeat": play.repeat,
-            "seed": play.seed,
-            **result,
-            "privileged": bool(getattr(agent, "privileged", False)),
-            "usage": dict(usage) if isinstance(usage, Mapping) else None,
-            "trace": str(record.relative_to(self._record_dir)) if record is not None else None,
-            "seconds": round(time.monotonic() - started, 3),
-        }
+        row = episode_row(play, result, time.monotonic() - started, agent)
+        self._say(f"{play.case_id}: {describe_result(row)}")
+        return row, record
 
     def close(self) -> None:
         """Ends the environments."""
@@ -128,43 +159,57 @@ class Player:
         if env_id not in self._envs:
             # Tasks are played one after the other: the Blender of the last one is not needed any more.
             self.close()
+            config = self._config
             folder = self._record_dir / env_id.rpartition("/")[2]
             shutil.rmtree(folder, ignore_errors=True)
-            self._envs[env_id] = gym.make(env_id, **{**self._options, "record_dir": str(folder)})
+            self._envs[env_id] = gym.make(
+                env_id, **{**config.options, "source": config.source, "split": config.split, "record_dir": str(folder)}
+            )
         return self._envs[env_id]
 
     def _forget(self, env_id: str) -> None:
         if env_id in self._envs:
             self._envs.pop(env_id).close()
 
+    @staticmethod
+    def _audit(env: SceneActEnv) -> dict[str, Any]:
+        assert env.episode is not None
+        try:
+            return dict(env.host.audit(env.episode))
+        except SceneActError as failure:
+            # An audit never voids a score.
+            return {"unavailable": str(failure)}
 
-def _failed(reason: str) -> dict[str, Any]:
-    return {"status": "infra_error", "score": None, "reason": reason[-4000:], "metrics": {}}
 
-
-def serve(pipe: Connection, agent: str, options: Mapping[str, Any], record_dir: str) -> None:
-    """The life of a player's process: plays what comes through the pipe, answers with results, ends with the pipe."""
-    parent = os.getppid()
-    if sys.platform == "linux":
-        # The runner may be killed in the middle of an episode; nothing of it may live on.
-        ctypes.CDLL(None, use_errno=True).prctl(DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() != parent:
-            return
-    # Ctrl-C reaches the whole terminal group; the runner decides what happens.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    folder = Path(record_dir)
-    player = None
+@contextlib.contextmanager
+def _blame(whom: str) -> Iterator[None]:
+    """A mistake in code says nothing about an agent's ability: it becomes a fault that says whose code it was."""
     try:
-        while True:
-            try:
-                play = pipe.recv()
-            except EOFError:
-                return
-            try:
-                player = player or Player(agent, options, folder)
-                pipe.send(("result", player.play(play)))
-            except Exception as problem:
-                pipe.send(("error", f"{type(problem).__name__}: {problem}"))
-    finally:
-        if player is not None:
-            player.close()
+        yield
+    except (SceneActError, OSError):
+        raise
+    except Exception as mistake:
+        raise InfraError(f"{whom} failed: {traceback.format_exc(limit=-4)}") from mistake
+
+
+def describe(action: Any, results: list[dict[str, Any]]) -> Iterator[str]:
+    """A line per kind of call of one turn: how many of which tool, and what went wrong."""
+    if not results:
+        yield "ends the episode"
+    counts: dict[tuple[str, bool], list[dict[str, Any]]] = {}
+    for result in results:
+        counts.setdefault((result["name"] or "action", result["is_error"]), []).append(result)
+    for (name, is_error), group in counts.items():
+        times = f" x{len(group)}" if len(group) > 1 else ""
+        first = group[0]["text"].strip().splitlines()[-1][:100] if is_error and group[0]["text"].strip() else ""
+        # What agent code prints may hold halves of surrogate pairs, which no terminal takes.
+        first = first.encode("utf-8", "backslashreplace").decode()
+        yield f"{name}{times}" + (f"  ERROR: {first}" if is_error else "")
+
+
+def describe_result(row: Mapping[str, Any]) -> str:
+    """How an episode ended, in a line."""
+    if row["score"] is None:
+        return f"no score ({row['status']}: {row['reason'].strip().splitlines()[-1][:200] if row['reason'] else ''})"
+    metrics = ", ".join(f"{name} {value:.3f}" for name, value in row["metrics"].items() if isinstance(value, float))
+    return f"score {row['score']:.1f} ({row['status']}; {metrics})"

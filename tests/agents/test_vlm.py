@@ -26,7 +26,9 @@ from sceneact_gym.agents.vlm_config import VLMConfig
 from sceneact_gym.agents.vlm_messages import Call, Opening, Picture, Reply, Result, Tokens, Turn, encode, keep_newest
 from sceneact_gym.agents.vlm_messages import transcript as transcript_of
 from sceneact_gym.agents.vlm_prices import PRICES, Price, read_prices
-from sceneact_gym.bench.runner import RunConfig, run
+from sceneact_gym.bench.folder import RunFolder
+from sceneact_gym.bench.plan import BenchConfig
+from sceneact_gym.bench.runner import run_bench
 from sceneact_gym.envs.base import SceneActEnv
 from sceneact_gym.errors import InfraError, SceneActError
 from sceneact_gym.tools import anthropic_tools, openai_tools, toolset
@@ -594,10 +596,11 @@ def test_the_runner_plays_it_by_name(server: ModelServer, tmp_path: Path, monkey
     monkeypatch.setenv("SCENEACT_MODEL", "scripted")
     monkeypatch.setenv("SCENEACT_API", "anthropic")
     monkeypatch.setenv("SCENEACT_BASE_URL", server.base_url("anthropic"))
-    # The second case's server refuses for good, which the runner tries twice: it has no score.
-    server.play(ask("submit"), Status(400), Status(400))
+    # The second case's server refuses for good, which the runner tries three times: it has no score.
+    server.play(ask("submit"), *[Status(400)] * 3)
     small = {"render_size": 32, "reference_size": 32, "render": {"samples": 1}}
-    results = run(RunConfig("SceneAct/Camera-v0", "vlm", 2, 0, small), tmp_path / "run")
-    assert [one["status"] for one in results] == ["ok", "infra_error"]
-    assert results[0]["score"] is not None and results[1]["score"] is None and "HTTP 400" in results[1]["reason"]
+    with RunFolder(tmp_path / "run", BenchConfig("vlm", ["camera"], 2, options=small)) as folder:
+        rows = run_bench(folder)
+    assert [row["status"] for row in rows] == ["ok"] + ["infra_error"] * 3
+    assert rows[0]["score"] is not None and rows[1]["score"] is None and "HTTP 400" in rows[1]["reason"]
     assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
