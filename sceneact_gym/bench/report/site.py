@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -14,12 +13,14 @@ from markupsafe import Markup
 
 from sceneact_gym._version import __version__
 from sceneact_gym.bench.report.charts import curve_chart, interval_chart
+from sceneact_gym.bench.report.episodes import write_episode
 from sceneact_gym.bench.report.funnel import STAGES
 from sceneact_gym.bench.report.load import Run, page_of
 from sceneact_gym.bench.report.pages import write_page
 from sceneact_gym.bench.report.spending import COLUMNS
 from sceneact_gym.bench.report.summary import OVERALL, TITLES
 from sceneact_gym.errors import SceneActError
+from sceneact_gym.tasks import TASKS
 
 MARKER = "sceneact-report.json"
 """A folder with this file is a report, which a later one may replace."""
@@ -82,10 +83,6 @@ def _write(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Cal
         if path.suffix in (".css", ".js"):
             shutil.copyfile(path, out / "assets" / path.name)
     write_page(out / "index.html", "index.html", **front_page(summary))
-    try:
-        write_episode = importlib.import_module("sceneact_gym.bench.report.episodes").write_episode
-    except ImportError:
-        return
     total = sum(len(run.rows) for run in runs)
     done = 0
     for run in runs:
@@ -112,6 +109,7 @@ def front_page(summary: Mapping[str, Any]) -> dict[str, Any]:
         "numbers": {run["name"]: number for number, run in enumerate(runs)},
         "repeats": {run["name"]: run["repeats"] for run in runs},
         "totals": {run["name"]: _totals(run) for run in runs},
+        "budgets": {task: TASKS[task].budget for task in tasks},
         "stages": STAGES,
         "place_of": list(STAGES).index,
         "spending_columns": COLUMNS,
