@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sceneact_gym import cli_bench, cli_data, cli_mcp, cli_score_run
+from sceneact_gym import cli_bench, cli_data, cli_mcp, cli_report, cli_score_run
 from sceneact_gym import cli_options as options
 from sceneact_gym import doctor as doctor_checks
 from sceneact_gym.bench import picture as pictures
@@ -26,6 +26,7 @@ app.add_typer(cli_data.app, name="data")
 app.command()(cli_bench.bench)
 app.command()(cli_bench.run)
 app.command()(cli_mcp.mcp)
+app.command()(cli_report.report)
 app.command()(cli_score_run.score_run)
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)

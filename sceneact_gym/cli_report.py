@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from sceneact_gym.errors import SceneActError
+
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="Run folders, finished or not.", metavar="DIR...")],
+    folders: Annotated[list[Path], typer.Argument(help="Run folders, finished or not.", metavar="DIR")],
     out: Annotated[Path | None, typer.Option(help="New folder, or an earlier report, which is replaced.")] = None,
     csv: Annotated[
         Path | None, typer.Option(help="Write the scores to this file, a line per task and protocol.")
@@ -19,8 +21,8 @@ def report(
 ) -> None:
     """Compares runs: a folder of pages that open without a server, and files for further use.
 
-    The folder is `report` by default; if only files are asked for, none is written. Give a run of the agent noop too,
-    and floors are shown.
+    The folder is `report` by default; where only files are asked for, no folder is written. Floors are shown where one of
+    the runs is of the agent noop.
     """
     from sceneact_gym.bench.report.files import as_csv, as_json, as_latex
     from sceneact_gym.bench.report.load import load_runs
@@ -37,7 +39,10 @@ def report(
     for path, write in files:
         if path is not None:
             # A lone surrogate in a model's text has no UTF-8.
-            path.write_text(write(summary), encoding="utf-8", errors="backslashreplace")
+            try:
+                path.write_text(write(summary), encoding="utf-8", errors="backslashreplace")
+            except OSError as problem:
+                raise SceneActError(f"{path} cannot be written: {problem}") from problem
             typer.echo(f"{path.suffix[1:] or 'file'}: {path}")
     if out is not None:
         write_site(runs, summary, out, typer.echo)
