@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sceneact_gym.agents.articulated_search import ArticulatedSearchAgent
-from sceneact_gym.agents.base import Agent
+from sceneact_gym.agents.base import Agent, BaseAgent
 from sceneact_gym.agents.camera_search import CameraSearchAgent
 from sceneact_gym.agents.dynamic_tracks import DynamicTracksAgent
 from sceneact_gym.agents.layout_search import LayoutSearchAgent
@@ -11,7 +11,7 @@ from sceneact_gym.agents.reconstruction_hull import ReconstructionHullAgent
 from sceneact_gym.agents.simple import NoopAgent, OracleAgent, RandomAgent
 from sceneact_gym.agents.vlm import VLMAgent
 
-AGENTS: dict[str, type[Agent]] = {
+AGENTS: dict[str, type[BaseAgent]] = {
     "noop": NoopAgent,
     "random": RandomAgent,
     "oracle": OracleAgent,
@@ -28,6 +28,7 @@ __all__ = [
     "AGENTS",
     "Agent",
     "ArticulatedSearchAgent",
+    "BaseAgent",
     "CameraSearchAgent",
     "DynamicTracksAgent",
     "LayoutSearchAgent",

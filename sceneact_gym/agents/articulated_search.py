@@ -30,7 +30,7 @@ from sceneact_gym.agents.articulated_scene import (
     sample,
     slice_code,
 )
-from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.base import BaseAgent, Info
 
 OPEN = 16
 COARSE_SIZE, COARSE_FRAMES = 64, (4, 8, 12, 16)
@@ -267,7 +267,7 @@ def _error(first: Array, second: Array, cut: Array | float) -> Array:
     return np.minimum(np.abs(first - second).mean(axis=1), cut)
 
 
-class ArticulatedSearchAgent(Agent):
+class ArticulatedSearchAgent(BaseAgent):
     """Reads the scene, computes all motions, sets their keys, looks at three frames, submits; nothing is by chance."""
 
     def reset(self, observation: Any, info: Info) -> None:

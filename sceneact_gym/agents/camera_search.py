@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.base import BaseAgent, Info
 from sceneact_gym.tools import MAX_CALLS
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ SHELL_SHARE = 0.6
 """An object that spans more than this share of the scene in two directions is taken for floor or wall."""
 
 
-class CameraSearchAgent(Agent):
+class CameraSearchAgent(BaseAgent):
     """Coarse poses, then local refinement (an evolution strategy over x, y, z, yaw and pitch)."""
 
     def reset(self, observation: Any, info: Info) -> None:

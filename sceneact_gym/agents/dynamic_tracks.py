@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from sceneact_gym.agents import video_blobs as video
-from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.base import BaseAgent, Info
 from sceneact_gym.agents.video_tracks import FRAMES, Track, find_tracks
 from sceneact_gym.tools import MAX_CALLS
 
@@ -136,7 +136,7 @@ class Camera:
         return np.linalg.norm(ground - self.matrix[:3, 3], axis=1) / self.focal
 
 
-class DynamicTracksAgent(Agent):
+class DynamicTracksAgent(BaseAgent):
     """Reads the video and the library, builds once, looks at the result, submits."""
 
     def reset(self, observation: Any, info: Info) -> None:

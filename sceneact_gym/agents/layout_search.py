@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.base import BaseAgent, Info
 from sceneact_gym.agents.layout_fit import LayoutFit
 from sceneact_gym.agents.raster import Array, Camera, Light, Piece
 from sceneact_gym.blender.render import resize
@@ -121,7 +121,7 @@ class Scene:
     pieces: list[Piece]
 
 
-class LayoutSearchAgent(Agent):
+class LayoutSearchAgent(BaseAgent):
     """Reads, fits, checks, submits; see the module. Submits at once when the scene cannot be read."""
 
     def reset(self, observation: Any, info: Info) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.base import BaseAgent, Info
 from sceneact_gym.tools import MAX_CALLS
 
 Array = NDArray[np.float64]
@@ -104,7 +104,7 @@ class Grid(NamedTuple):
         return self.low + (index + 0.5) * self.cell
 
 
-class ReconstructionHullAgent(Agent):
+class ReconstructionHullAgent(BaseAgent):
     """Asks for the cameras, computes the pieces, builds them, looks once, submits. It draws nothing by chance."""
 
     def reset(self, observation: Any, info: Info) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.base import BaseAgent, Info
 from sceneact_gym.evaluators import gltf
 from sceneact_gym.tasks.articulated import motion_code
 from sceneact_gym.tasks.dynamic import placing_code
 
 
-class NoopAgent(Agent):
+class NoopAgent(BaseAgent):
     """Ends the episode at once: its score is the task's floor."""
 
     def act(self, observation: Any, info: Info) -> Any:
@@ -22,7 +22,7 @@ class NoopAgent(Agent):
         return []
 
 
-class RandomAgent(Agent):
+class RandomAgent(BaseAgent):
     """Makes valid calls by chance until the budget is used up; the same calls for the same seed and case."""
 
     def reset(self, observation: Any, info: Info) -> None:
@@ -37,7 +37,7 @@ class RandomAgent(Agent):
         return [call for call in calls if call["name"] != "submit"] if isinstance(calls, list) else calls
 
 
-class OracleAgent(Agent):
+class OracleAgent(BaseAgent):
     """Reads the truth and submits it by ordinary tool calls. For tests: shows that the top of the scale is reached."""
 
     privileged = True

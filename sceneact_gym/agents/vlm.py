@@ -24,7 +24,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sceneact_gym.agents.base import Agent, Info
+from sceneact_gym.agents.base import BaseAgent, Info
 from sceneact_gym.agents.vlm_apis import APIS, Api, ApiFault
 from sceneact_gym.agents.vlm_config import Usage, VLMConfig
 from sceneact_gym.agents.vlm_messages import (
@@ -54,7 +54,7 @@ pictures show, exact object names and numbers (places, angles, sizes, frames), w
 is in now, what was tried and did not work, and what to do next. Write only the notes."""
 
 
-class VLMAgent(Agent):
+class VLMAgent(BaseAgent):
     """A model behind an API.
 
     Attributes:

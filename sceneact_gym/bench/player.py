@@ -15,7 +15,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sceneact_gym.agents import AGENTS
+from sceneact_gym.agents import AGENTS, Agent
 from sceneact_gym.bench.plan import BenchConfig, Play
 from sceneact_gym.envs.base import SceneActEnv, outcome_info
 from sceneact_gym.errors import CaseNotFound, InfraError, SceneActError
@@ -27,7 +27,7 @@ def silent(line: str) -> None:
     """Says nothing."""
 
 
-def load_agent(spec: str) -> Callable[..., Any]:
+def load_agent(spec: str) -> Callable[..., Agent]:
     """What makes an agent out of an environment and a seed.
 
     Args:
@@ -119,7 +119,7 @@ class Player:
         made = self._environment(play.env_id)
         env = made.unwrapped
         assert isinstance(env, SceneActEnv)
-        agent: Any = None
+        agent: Agent | None = None
         try:
             with _blame("the agent"):
                 agent = self._factory(made, play.seed)
