@@ -132,7 +132,7 @@ def _copied(folder: Path | None, name: Any, out: Path) -> Picture | None:
             size = picture_size(data)
             if size is None or hashlib.sha256(data).hexdigest() != name:
                 return None
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
     except OSError:
         return None
@@ -166,7 +166,7 @@ def _write_scene(run: Run, row: Row, folder: Path | None, out: Path, href: str) 
         mine = None
         notes.append(f"The submission cannot be drawn: {_sentence(problem)}")
     name = f"scenes/{case.task}-{case.id}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.js"
-    (out / "scenes").mkdir(exist_ok=True)
+    (out / "scenes").mkdir(parents=True, exist_ok=True)
     if not (out / name).exists():
         (out / name).write_text(text, encoding="ascii")
     if run.package != __version__:
@@ -187,7 +187,7 @@ def _write_scene(run: Run, row: Row, folder: Path | None, out: Path, href: str) 
     drawn = mine is not None and (bool(mine.parts) or mine.eye is not None)
     picture = webp(turntable(truth, mine if drawn else None))
     file = f"{hashlib.sha256(picture).hexdigest()}.webp"
-    (out / "images").mkdir(exist_ok=True)
+    (out / "images").mkdir(parents=True, exist_ok=True)
     (out / "images" / file).write_bytes(picture)
     overlaid = drawn and truth.side.eye is None
     scene |= {

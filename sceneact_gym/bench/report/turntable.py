@@ -183,10 +183,9 @@ def _pixels(low: Array, high: Array, side: int) -> tuple[IntArray, IntArray]:
 def _ranges(first: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     """The numbers from `first` up to `end` of each range, as many as may be tried, and which range each belongs to."""
     counts = end - first
-    cost = np.cumsum(np.sort(counts))
-    if len(cost) and cost[-1] > MAX_PIXELS:
-        counts = np.where(counts <= np.sort(counts)[np.searchsorted(cost, MAX_PIXELS)], counts, 0)
-        counts = np.where(np.cumsum(counts) <= MAX_PIXELS, counts, 0)
+    if counts.sum() > MAX_PIXELS:
+        order = np.argsort(counts, kind="stable")
+        counts[order[np.cumsum(counts[order]) > MAX_PIXELS]] = 0
     number = np.repeat(np.arange(len(counts)), counts)
     return number, np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts - first, counts)
 
