@@ -83,14 +83,13 @@ def _write(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Cal
         if path.suffix in (".css", ".js"):
             shutil.copyfile(path, out / "assets" / path.name)
     write_page(out / "index.html", "index.html", **front_page(summary))
-    total = sum(len(run.rows) for run in runs)
-    done = 0
-    for run in runs:
-        for row in run.rows:
-            write_episode(run, row, out, page_of(run, row))
-            done += 1
-            if done % 50 == 0:
-                tell(f"{done} of {total} episodes")
+    # Episodes of one case follow each other, so that its true scene is made once.
+    episodes = [(run, row) for run in runs for row in run.rows]
+    episodes.sort(key=lambda episode: (episode[1]["task"], episode[1]["case_id"]))
+    for done, (run, row) in enumerate(episodes, 1):
+        write_episode(run, row, out, page_of(run, row))
+        if done % 50 == 0:
+            tell(f"{done} of {len(episodes)} episodes")
 
 
 def front_page(summary: Mapping[str, Any]) -> dict[str, Any]:
