@@ -21,8 +21,8 @@ def report(
 ) -> None:
     """Compares runs: a folder of pages that open without a server, and files for further use.
 
-    The folder is `report` by default; where only files are asked for, no folder is written. Floors are shown where one of
-    the runs is of the agent noop.
+    The folder is `report` by default; where only files are asked for, no folder is written. Floors are shown if one
+    of the runs is of the agent noop.
     """
     from sceneact_gym.bench.report.files import as_csv, as_json, as_latex
     from sceneact_gym.bench.report.load import load_runs
