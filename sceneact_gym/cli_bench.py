@@ -176,14 +176,15 @@ def episode_table(rows: list[dict[str, Any]]) -> Table:
 def table(config: BenchConfig, rows: list[dict[str, Any]]) -> Table:
     """Per task the mean under both protocols with its standard error, and how the episodes ended."""
     privileged = " (privileged: it reads the truth)" if any(row.get("privileged") for row in rows) else ""
-    ends = ("ok", "agent_error", "infra_error")
-    heads = (*(end.replace("_", " ") for end in ends), "missing")
-    made = Table("task", "paper", "strict", *heads, title=config.agent + privileged)
+    made = Table(title=config.agent + privileged)
+    for head in ("task", "paper", "strict", "ok", "agent error", "infra error", "missing"):
+        # What is cut off is worth less than a wide table.
+        made.add_column(head, no_wrap=" " not in head)
     for task, found in task_summaries(config, rows).items():
         made.add_row(
             task,
             *(_mean(found[protocol]) for protocol in ("paper", "strict")),
-            *(str(found["paper"][end]) for end in ends),
+            *(str(found["paper"][end]) for end in ("ok", "agent_error", "infra_error")),
             str(found["missing"]),
         )
     return made

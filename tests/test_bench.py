@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import load_agent
 from sceneact_gym.bench.runner import run_bench
 from sceneact_gym.errors import CaseNotFound, SceneActError
+from tests.agents.model_server import KEY, Fault, ModelServer, Say, Seen, serve
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL: dict[str, Any] = {"render_size": 32, "reference_size": 32, "render": {"samples": 1}}
@@ -41,7 +43,7 @@ def played(path: Path, made: BenchConfig, jobs: int = 1) -> list[dict[str, Any]]
 
 def counting(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """What of the results must not depend on faults, order or time."""
-    other = ("seconds", "attempt", "folder")
+    other = ("seconds", "attempt", "folder", "usage")
     return {key: {k: v for k, v in row.items() if k not in other} for key, row in sorted(results(rows).items())}
 
 
@@ -294,15 +296,42 @@ def runner(folder: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, str(path), str(folder)], cwd=ROOT, stderr=errors)
 
 
+def model(drops: float, chance: random.Random) -> Callable[[Seen], Say | Fault]:
+    """A model whose replies depend on the request only: a place for the camera by the reference, then `submit`."""
+
+    def reply(seen: Seen) -> Say | Fault:
+        if chance.random() < drops:
+            return Fault(chance.choice(("drop", "cut", "truncate")))
+        if len(seen.body["messages"]) > 2:
+            return Say(calls=(("submit", {}),))
+        x, y = hashlib.sha256(seen.pictures()[0].tobytes()).digest()[:2]
+        code = f"bpy.context.scene.camera.location = ({x / 128 - 1}, {y / 128 - 1}, 1.5)"
+        return Say(calls=(("execute_blender_code", {"code": code}), ("render_scene_view", {})))
+
+    return reply
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.timeout(400)
-def test_chaos_changes_nothing(tmp_path: Path) -> None:
-    """Thirty episodes; runner, players and Blenders are killed at random until all of them are done."""
-    made = config("random", cases=15, repeats=2, options={**SMALL, "max_steps": 1})
-    calm = counting(played(tmp_path / "calm", made))
+def test_chaos_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty episodes; runner, players and Blenders are killed and connections are cut at random until all are done."""
+    with serve() as server:
+        monkeypatch.setenv("SCENEACT_MODEL", "scripted")
+        monkeypatch.setenv("SCENEACT_API", "anthropic")
+        monkeypatch.setenv("SCENEACT_BASE_URL", server.base_url("anthropic"))
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        chaos(tmp_path, server)
+
+
+def chaos(tmp_path: Path, server: ModelServer) -> None:
+    made = config("vlm", cases=15, repeats=2, options=SMALL)
+    chance = random.Random(4)
+    server.always = model(0.0, chance)
+    calm = counting(played(tmp_path / "calm", made, jobs=2))
+    assert len({row["score"] for row in calm.values()}) == 15 and {row["status"] for row in calm.values()} == {"ok"}
+    server.always = model(0.1, chance)
     folder = tmp_path / "chaos" / "run"
     RunFolder(folder, made).close()
-    chance = random.Random(4)
     give_up = time.monotonic() + PATIENCE * 3
     seen: set[int] = set()
     kills = {"runner": 0, "below": 0}

@@ -105,10 +105,11 @@ Step = Say | Status | Fault | Callable[[Seen], "Say | Status | Fault"]
 
 
 class ModelServer:
-    """Answers the requests in order from `script`; keeps them in `seen`."""
+    """Answers the requests in order from `script`, and those after them by `always`; keeps them in `seen`."""
 
     def __init__(self) -> None:
         self.script: list[Step] = []
+        self.always: Step = Status(500)
         self.seen: list[Seen] = []
         self.released = threading.Event()
 
@@ -143,7 +144,7 @@ def serve() -> Iterator[ModelServer]:
             problem = check(seen)
             if problem:
                 return self.answer(400, {"error": {"message": problem}})
-            step = model.script.pop(0)
+            step = model.script.pop(0) if model.script else model.always
             if callable(step):
                 step = step(seen)
             if isinstance(step, Status):
