@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from sceneact_gym._version import __version__
-from sceneact_gym.bench import published_folders
 from sceneact_gym.bench import published_runs as published
 from sceneact_gym.bench import rescore as stored
+from sceneact_gym.bench import rescored_folders as folders
 from sceneact_gym.bench.folder import RunFolder
+from sceneact_gym.bench.published_files import find_cases
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.evaluators.base import Protocol
 
@@ -60,11 +61,13 @@ def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: P
     episodes = stored.rescore(run, protocols)
     if out is not None:
         with RunFolder(out, run.config) as made:
-            stored.write(run, episodes, made)
+            folders.write(run, episodes, made)
     total = stored.summary(episodes, protocols)
     note = ""
     if run.package != __version__:
         note = f"the run was begun with version {run.package}, the new scores are of version {__version__}"
+    if run.left_out:
+        note += f"\nunknown to this version and left out of the configuration: {', '.join(run.left_out)}"
     if as_json:
         listed = [
             {
@@ -104,14 +107,14 @@ def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: P
 def _published(
     folder: Path, truth: Path | None, protocols: Sequence[Protocol], out: Path | None, as_json: bool
 ) -> bool:
-    cases, strays = published.find_cases(folder)
+    cases, strays = find_cases(folder)
     if truth is None:
         raise ValueError("runs of SceneActBench need --truth: its data set, or a folder of truth folders by case id")
     results = published.rescore_published(cases, truth, protocols)
     if out is not None:
         for model in sorted({result.case.model for result in results}):
-            with published_folders.begin(out, model, results) as made:
-                for row in published_folders.rows(results, model):
+            with folders.begin_published(out, model, results) as made:
+                for row in folders.published_rows(results, model):
                     made.add(row)
     verdicts = [result.verdict for result in results]
     if as_json:

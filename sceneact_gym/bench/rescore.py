@@ -7,21 +7,21 @@ what was submitted gets a score. Case and evaluators are those of this version o
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sceneact_gym._version import __version__
-from sceneact_gym.bench.folder import DONE, LINES, RunFolder, read_config, read_rows, results
+from sceneact_gym.bench.folder import DONE, LINES, read_config, read_rows, results
 from sceneact_gym.bench.plan import BenchConfig
 from sceneact_gym.cases import Case
 from sceneact_gym.data.sources import CaseSource, open_source
+from sceneact_gym.episode import EpisodeConfig
 from sceneact_gym.errors import CaseNotFound, SceneActError
 from sceneact_gym.evaluators.base import Protocol
 from sceneact_gym.tasks import TASKS, Submission
-from sceneact_gym.trace import read_trace
 
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "strict")
 NO_SUBMISSION = ("trace.jsonl", "blender.log", "submission.json")
@@ -74,6 +74,7 @@ class StoredRun:
         config: its configuration.
         rows: the row of each episode that counts.
         unread: what is wrong with the file of results; empty if nothing is.
+        left_out: what of the configuration this version does not know.
     """
 
     path: Path
@@ -81,6 +82,7 @@ class StoredRun:
     config: BenchConfig
     rows: tuple[dict[str, Any], ...]
     unread: str
+    left_out: tuple[str, ...] = ()
 
 
 def read_stored(path: Path, source: str | None = None) -> StoredRun:
@@ -95,25 +97,46 @@ def read_stored(path: Path, source: str | None = None) -> StoredRun:
     """
     about = read_config(path)
     try:
-        config = BenchConfig.from_dict(about["config"])
-    except (TypeError, ValueError) as problem:
+        config, left_out = _known_config(about["config"])
+    except (KeyError, TypeError, ValueError) as problem:
         raise SceneActError(
             f"the configuration of {path}, begun with version {about['package']}, does not fit version {__version__}: "
             f"{problem}"
         ) from problem
+    if source is not None:
+        config = replace(config, source=source)
     rows, length = read_rows(path)
     unread = ""
     rest = (path / LINES).read_bytes()[length:] if (path / LINES).exists() else b""
     if b"\n" in rest:
         unread = f"line {len(rows) + 1} of {LINES} is damaged: it and what follows ({len(rest)} bytes) were not read"
-    bad = [row for row in rows if not isinstance(row, dict) or not {"key", "status", "task", "case_id"} <= row.keys()]
-    if bad:
-        unread = f"{len(bad)} lines of {LINES} are no results; {unread}".rstrip("; ")
-    counted = results([row for row in rows if row not in bad])
-    return StoredRun(
-        path, about["package"], config if source is None else replace(config, source=source), tuple(counted.values()),
-        unread,
-    )  # fmt: skip
+    good = [row for row in rows if _is_row(row)]
+    if len(good) < len(rows):
+        unread = f"{len(rows) - len(good)} lines of {LINES} are no results; {unread}".rstrip("; ")
+    return StoredRun(path, about["package"], config, tuple(results(good).values()), unread, left_out)
+
+
+def _known_config(data: Mapping[str, Any]) -> tuple[BenchConfig, tuple[str, ...]]:
+    """A configuration of another version without what this one does not know, which is listed."""
+    known, options = {one.name for one in fields(BenchConfig)}, {one.name for one in fields(EpisodeConfig)}
+    left_out = [*(data.keys() - known), *(f"options.{name}" for name in data.get("options", {}).keys() - options)]
+    left_out += [f"task {name}" for name in data["tasks"] if name not in TASKS]
+    kept = {name: value for name, value in data.items() if name in known}
+    kept["options"] = {name: value for name, value in data.get("options", {}).items() if name in options}
+    kept["tasks"] = [name for name in data["tasks"] if name in TASKS]
+    return BenchConfig.from_dict(kept), tuple(sorted(left_out))
+
+
+def _is_row(row: Any) -> bool:
+    """Whether a line of a file is a result; its key becomes a name in a new folder."""
+    if not isinstance(row, dict) or not {"key", "status", "task", "case_id"} <= row.keys():
+        return False
+    return all(isinstance(row[name], str) for name in ("key", "status", "task", "case_id")) and is_plain(row["key"])
+
+
+def is_plain(name: str) -> bool:
+    """Whether a text names an entry of a folder, and nothing elsewhere."""
+    return re.fullmatch(r"\w[\w.-]*", name, re.ASCII) is not None
 
 
 def rescore(run: StoredRun, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Rescored]:
@@ -184,7 +207,7 @@ def read_submission(path: Path, row: dict[str, Any]) -> Submission | None:
         DamagedEpisode: a file was changed, is missing or cannot be read.
     """
     name, stored = row.get("folder"), row.get("submission_hash")
-    if name is not None and (not isinstance(name, str) or Path(name).name != name):
+    if name is not None and not (isinstance(name, str) and is_plain(name)):
         raise DamagedEpisode(f"{str(name)[:80]!r} is no name of a folder in episodes/")
     folder = path / "episodes" / name if name else None
     if stored is None:
@@ -234,51 +257,6 @@ class _Cases:
         if self._last is None or (self._last.task, self._last.id) != (task, case_id):
             self._last = self._sources[task].load(case_id)
         return self._last
-
-
-def write(run: StoredRun, episodes: Sequence[Rescored], folder: RunFolder) -> None:
-    """Writes the scores of now as results of a new run folder, with copies of the episodes' folders.
-
-    A damaged episode is an `infra_error` there: it has no score, and is counted apart. Each row of a new score has
-    `rescored_from`: the version of before and what it gave.
-
-    Args:
-        run: the run that was scored again.
-        episodes: the scores of both protocols.
-        folder: a new one.
-
-    Raises:
-        OSError: the new folder cannot be written.
-    """
-    for one in episodes:
-        kept = ("status", "reason", "score", "score_paper", "score_strict", "metrics")
-        row = dict(one.stored)
-        if one.verdict != "infra_error":
-            row["rescored_from"] = {"package": run.package, **{name: one.stored.get(name) for name in kept}}
-            row |= one.new or {
-                "status": "infra_error", "reason": f"not scored again: {one.message}", "score": None,
-                "score_paper": None, "score_strict": None, "metrics": {},
-            }  # fmt: skip
-        name = row.get("folder")
-        if name is not None:
-            row["folder"] = _copy(run.path / "episodes", folder.episodes, str(name), row)
-        folder.add(row)
-
-
-def _copy(episodes: Path, out: Path, name: str, row: dict[str, Any]) -> str | None:
-    """Copies an episode's folder; its trace ends with the new result."""
-    if Path(name).name != name or not (episodes / name).is_dir():
-        return None
-    shutil.copytree(episodes / name, out / name, symlinks=True)
-    trace = out / name / "trace.jsonl"
-    if trace.is_file() and "rescored_from" in row:
-        *_, last = ({}, *read_trace(out / name))
-        if last.get("event") == "end":
-            shown = {key: row[key] for key in ("status", "reason", "score", "metrics", "rescored_from")}
-            scores = {protocol: row[f"score_{protocol}"] for protocol in PROTOCOLS}
-            with trace.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**last, **shown, "scores": scores}) + "\n")
-    return name
 
 
 def summary(episodes: Sequence[Rescored], protocols: Sequence[Protocol]) -> dict[str, Any]:

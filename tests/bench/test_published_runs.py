@@ -149,6 +149,9 @@ def test_every_task_of_the_published_shape(made: Path, tmp_path: Path) -> None:
     assert rows["camera"]["rescored_from"]["metrics"] == {"cam_pos_error": 5, "cam_angle_error_deg": 90}
     shown = CliRunner().invoke(cli.app, ["show", str(tmp_path / "out" / "model-a")])
     assert shown.exit_code == 0 and "87.5" in shown.output and "model-a" in shown.output
+    written = tmp_path / "report.json"
+    reported = CliRunner().invoke(cli.app, ["report", str(tmp_path / "out" / "model-a"), "--json", str(written)])
+    assert reported.exit_code == 0 and "87.5" in written.read_text(), reported.output
 
 
 @pytest.mark.parametrize("part", ["model-a", "model-a/task3_camera", f"model-a/task3_camera/{ROOM}__task3_camera"])

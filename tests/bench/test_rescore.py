@@ -141,9 +141,15 @@ def test_another_version_is_noted(run: Path, tmp_path: Path) -> None:
     assert f"begun with version 0.0.1, the new scores are of version {__version__}" in said.output
     assert read_config(tmp_path / "new") == about | {"package": __version__}
     assert read_config(run)["package"] == "0.0.1"
-    about["config"]["no_such_field"] = 1
-    (run / "config.json").write_text(json.dumps(about))
-    assert "does not fit version" in str(score_run(run).exception)
+    # What another version knew besides is left out, and said; what this one cannot take is not.
+    other = {**about["config"], "mood": 1, "tasks": [*about["config"]["tasks"], "chess"]}
+    other["options"] = {**about["config"]["options"], "weather": "fine"}
+    (run / "config.json").write_text(json.dumps({"package": "9.0", "config": other}))
+    said = score_run(run, "--out", tmp_path / "newer")
+    assert said.exit_code == 0 and "left out of the configuration: mood, options.weather, task chess" in said.output
+    assert read_config(tmp_path / "newer")["config"] == about["config"]
+    (run / "config.json").write_text(json.dumps({"package": "9.0", "config": {**other, "repeats": "many"}}))
+    assert "begun with version 9.0, does not fit version" in str(score_run(run).exception)
 
 
 # --- without a score --------------------------------------------------------------------------------------------------
@@ -169,6 +175,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no folder": (lambda run: shutil.rmtree(folder_of(run)), "is missing"),
     "never a folder": (lambda run: layout(run, folder=None), "has no folder"),
     "elsewhere": (lambda run: layout(run, folder="../episodes"), "is no name of a folder"),
+    "the run itself": (lambda run: layout(run, folder=".."), "is no name of a folder"),
     "no hash": (lambda run: layout(run, submission_hash=None), "no submission_hash"),
     "of nothing": (lambda run: layout(run, submission_hash=None, status="agent_error"), "without one"),
     "no such case": (lambda run: layout(run, case_id="layout-test-9999"), "layout-test-9999"),
@@ -216,10 +223,15 @@ def test_infrastructure_errors_are_left_alone(run: Path, tmp_path: Path) -> None
     assert rows_of(tmp_path / "new")["layout"] == rows_of(run)["layout"]
 
 
-def test_nothing_submitted_stays_nothing(tmp_path: Path) -> None:
-    run = bench(tmp_path / "run", "noop", "reconstruction")
-    (row,) = read_rows(run)[0]
-    assert row["status"] == "agent_error" and row["score"] == 0 and row["submission_hash"] is None
+def test_nothing_submitted_stays_nothing(run: Path, tmp_path: Path) -> None:
+    """As a row of an episode whose agent left no mesh: no metric, and 0."""
+    names = "f5 match_rate centroid_err region_f5 coverage scene_f2 scene_f5 scene_f10 chamfer".split()
+    row = {
+        "key": "reconstruction-reconstruction-test-0000-r0", "attempt": 1, "folder": None, "task": "reconstruction",
+        "case_id": "reconstruction-test-0000", "status": "agent_error", "reason": "no mesh", "submission_hash": None,
+        "score": 0.0, "score_paper": 0.0, "score_strict": 0.0, "metrics": dict.fromkeys(names),
+    }  # fmt: skip
+    (run / "episodes.jsonl").write_text(json.dumps(row) + "\n")
     answer = told(run, "--out", tmp_path / "new")
     assert answer["summary"]["equal"] == 1 and answer["summary"]["without_submission"] == 1
     again = rows_of(tmp_path / "new")["reconstruction"]
@@ -234,8 +246,10 @@ def test_damaged_lines_are_told(run: Path) -> None:
     (run / "episodes.jsonl").write_text(lines[1] + lines[0][:40] + "\n" + lines[2])
     answer = told(run, code=1)
     assert "line 2 of episodes.jsonl is damaged" in answer["unread"] and len(answer["episodes"]) == 1
-    (run / "episodes.jsonl").write_text(lines[1] + '{"key": "x"}\n[1]\n')
-    assert "2 lines of episodes.jsonl are no results" in told(run, code=1)["unread"]
+    (run / "episodes.jsonl").write_text(
+        lines[1] + '{"key": "x"}\n[1]\n' + json.dumps({**json.loads(lines[0]), "key": "../x"}) + "\n"
+    )
+    assert "3 lines of episodes.jsonl are no results" in told(run, code=1)["unread"]
     assert "are no results" in score_run(run).output
 
 
@@ -244,15 +258,16 @@ def test_damaged_lines_are_told(run: Path) -> None:
 
 def test_a_new_folder_that_everything_reads(run: Path, tmp_path: Path) -> None:
     true = rows_of(run)
-    layout(run, score=1.0, score_paper=1.0, score_strict=2.0, metrics={})
+    layout(run, score=1.0, score_paper=1.0, score_strict=2.0, metrics={}, attempt=3, folder="layout-a3")
+    (run / "episodes" / true["layout"]["folder"]).rename(run / "episodes" / "layout-a3")
     flip(run / "episodes" / true["dynamic"]["folder"] / "scene.glb")
     before = contents(run)
     said = score_run(run, "--out", tmp_path / "new")
     assert said.exit_code == 1 and contents(run) == before
     assert read_config(tmp_path / "new") == read_config(run)
     found = rows_of(tmp_path / "new")
-    old = {"package": __version__, "status": "ok", "reason": "", "score": 1.0, "score_paper": 1.0, "score_strict": 2.0}
-    assert found["layout"] == {**true["layout"], "rescored_from": old | {"metrics": {}}}
+    old = {"score": 1.0, "score_paper": 1.0, "score_strict": 2.0, "metrics": {}, "status": "ok", "reason": ""}
+    assert found["layout"] == {**true["layout"], "rescored_from": old | {"package": __version__, "attempt": 3}}
     assert found["camera"]["checkpoints"] == true["camera"]["checkpoints"]
     assert found["dynamic"]["status"] == "infra_error" and found["dynamic"]["score"] is None
     assert "not scored again: " in found["dynamic"]["reason"] and found["dynamic"]["metrics"] == {}
@@ -261,6 +276,9 @@ def test_a_new_folder_that_everything_reads(run: Path, tmp_path: Path) -> None:
     assert again["summary"]["equal"] == 3 and again["summary"]["infra_error"] == 1
     shown = CliRunner().invoke(cli.app, ["show", str(tmp_path / "new"), "--picture", str(tmp_path / "p.png")])
     assert shown.exit_code == 0 and (tmp_path / "p.png").stat().st_size > 500, shown.output
+    written = tmp_path / "report.json"
+    reported = CliRunner().invoke(cli.app, ["report", str(tmp_path / "new"), "--json", str(written)])
+    assert reported.exit_code == 0 and f"{found['camera']['score_paper']}" in written.read_text(), reported.output
     for task in TASK_LIST:
         *_, end = read_trace(tmp_path / "new" / "episodes" / found[task]["folder"])
         assert end["event"] == "end" and end["score"] == found[task]["score"]
