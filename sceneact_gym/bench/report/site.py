@@ -111,11 +111,18 @@ def front_page(summary: Mapping[str, Any]) -> dict[str, Any]:
         "budgets": {task: TASKS[task].budget for task in tasks},
         "stages": STAGES,
         "place_of": list(STAGES).index,
-        "spending_columns": COLUMNS,
+        "spending_columns": _columns(runs),
         "filters": {**dict(used), "Status": statuses},
         "interval_charts": {task: _interval_chart(runs, task) for task in tasks},
         "curve_charts": {task: charts for task in tasks if (charts := _curve_charts(runs, task))},
     }
+
+
+def _columns(runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What somebody tells; tokens and cost in any case, since a dash says something about them."""
+    spent = [task["spending"] for run in runs for task in run["tasks"].values()]
+    told = {column for one in spent for column in COLUMNS if one[column]["known"]}
+    return {column: text for column, text in COLUMNS.items() if column in told | {"tokens", "cost"}}
 
 
 def _totals(run: Mapping[str, Any]) -> dict[str, int | None]:

@@ -102,6 +102,8 @@ def _task(run: Run, task: str, runs: Sequence[Run]) -> dict[str, Any]:
     planned = None if run.planned is None else run.planned.get(task, ())
     keys = {row["key"] for row in rows}
     strict_floor = _floor(run, task, "strict", runs)
+    # Of all runs: an episode that ended early has a score at every later checkpoint, whoever asked for it.
+    steps = sorted({int(step) for other in runs for step in other.config.options.get("checkpoints") or ()})
     return {
         "counts": {
             "planned": None if planned is None else len(planned),
@@ -113,7 +115,7 @@ def _task(run: Run, task: str, runs: Sequence[Run]) -> dict[str, Any]:
         "spending": spending(done),
         "episodes_done": len(done),
         "funnel": [as_dict(stage) for stage in funnel(run, task, strict_floor[1] if strict_floor else None)],
-        "curve": {protocol: _curve(run, rows, protocol) for protocol in PROTOCOLS},
+        "curve": {protocol: _curve(rows, protocol, steps) for protocol in PROTOCOLS},
     }
 
 
@@ -183,9 +185,9 @@ def _overall(run: Run, protocol: str, runs: Sequence[Run]) -> dict[str, Any]:
     return {**_values(whole), **lift, "bound_low": low, "bound_high": high}
 
 
-def _curve(run: Run, rows: Sequence[Row], protocol: str) -> list[dict[str, Any]]:
+def _curve(rows: Sequence[Row], protocol: str, steps: Sequence[int]) -> list[dict[str, Any]]:
     """Checkpoints, then the end of the budget, where every episode is over."""
-    points = curve(rows, protocol, [int(step) for step in run.config.options.get("checkpoints") or ()])
+    points = curve(rows, protocol, steps)
     budgets = [(row.get("setting") or {}).get("budget") for row in rows if row["status"] in DONE]
     known = [budget for budget in budgets if isinstance(budget, int)]
     means = list(case_means(rows, protocol).values())
@@ -261,7 +263,8 @@ def _notes(runs: Sequence[Run]) -> list[str]:
         else:
             missing = len({play.key for plays in run.planned.values() for play in plays} - {r["key"] for r in run.rows})
             if missing:
-                notes.append(f"{run.name} is not finished: {missing} episodes are missing.")
+                what = "1 episode is missing" if missing == 1 else f"{missing} episodes are missing"
+                notes.append(f"{run.name} is not finished: {what}.")
     unconfined = [run.name for run in runs if run.config.options.get("isolation") == "off"]
     if unconfined:
         notes.append(f"Agent code ran unconfined (isolation off) in {', '.join(unconfined)}.")
