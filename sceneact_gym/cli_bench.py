@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,9 +109,10 @@ def run(
     config = BenchConfig(agent, [options.task_of(env)], episodes, cases, 1, seed, source, split, made, audit)
     load_agent(agent)
     plays(config)
-    with RunFolder(out or _new_folder(f"{env.split('/')[-1].lower()}-{agent.replace(':', '-')}"), config) as folder:
+    path = out or _new_folder(f"{env.split('/')[-1].lower()}-{agent.replace(':', '-')}")
+    with RunFolder(path, config) as folder, _interruptible(path):
         run_bench(folder, say=(lambda line: None) if quiet else (lambda line: console.print(line, markup=False)))
-    show_run(folder.path)
+    show_run(path)
 
 
 def play(folder: RunFolder, jobs: int, executor: str, quiet: bool) -> None:
@@ -122,23 +126,29 @@ def play(folder: RunFolder, jobs: int, executor: str, quiet: bool) -> None:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=quiet) as progress:
+    with _interruptible(folder.path), Progress(*columns, console=console, disable=quiet) as progress:
         bar = progress.add_task(folder.config.agent, total=total, completed=done, state="")
-        faults = 0
+        started, faults = time.monotonic(), 0
 
         def tell(row: dict[str, Any]) -> None:
             nonlocal faults
             faults += row["status"] == "infra_error"
-            scores = [r["score"] for r in results(folder.rows).values() if r["status"] in DONE]
-            mean = f"mean {np.mean(scores):.1f}" if scores else "no score yet"
-            progress.update(bar, completed=len(folder.done()), state=f"{mean}, {faults} faults")
+            counted = [r["score"] for r in results(folder.rows).values() if r["status"] in DONE]
+            rate = 3600 * (len(counted) - done) / max(time.monotonic() - started, 1e-9)
+            mean = f"mean {np.mean(counted):.1f}" if counted else "no score yet"
+            progress.update(bar, completed=len(counted), state=f"{rate:.0f} per hour, {mean}, {faults} faults")
 
-        try:
-            run_bench(folder, jobs, tell, executor)
-        except KeyboardInterrupt:
-            progress.stop()
-            console.print(f"interrupted; go on with: sceneact bench --resume {folder.path}", markup=False)
-            raise typer.Exit(130) from None
+        run_bench(folder, jobs, tell, executor)
+
+
+@contextlib.contextmanager
+def _interruptible(path: Path) -> Iterator[None]:
+    """Ctrl-C ends in a sentence that says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print(f"interrupted; go on with: sceneact bench --resume {path}", markup=False)
+        raise typer.Exit(130) from None
 
 
 def show_run(path: Path) -> None:

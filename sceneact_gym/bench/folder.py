@@ -8,8 +8,10 @@ is ever taken for a result.
 from __future__ import annotations
 
 import fcntl
+import importlib.metadata
 import json
 import os
+import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,7 +64,7 @@ class RunFolder:
             if (self.path / "config.json").exists():
                 # Another process was faster between the look into the folder and the lock.
                 raise SceneActError(f"another process has just begun a run in {self.path}: give a new folder")
-            begun = {"package": __version__, "config": config.as_dict()}
+            begun = {"package": __version__, **_versions(), "config": config.as_dict()}
             part = self.path / "config.part"
             part.write_text(json.dumps(begun, indent=1) + "\n", encoding="utf-8")
             os.replace(part, self.path / "config.json")
@@ -159,6 +161,15 @@ class RunFolder:
     ) -> None:
         """Lets go of the folder."""
         self.close()
+
+
+def _versions() -> dict[str, str]:
+    """Of what results may depend on besides the package; Blender's is in each result's `setting`."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: importlib.metadata.version(name) for name in ("gymnasium", "numpy", "scipy", "trimesh")},
+    }
 
 
 def read_config(path: Path) -> dict[str, Any]:
