@@ -291,37 +291,38 @@ FRONT = np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
 """Right, up and towards the viewer of somebody who looks along +Y."""
 
 
-def square(y: float, size: float, color: float) -> turntable.Soup:
+def square(y: float, size: float, kind: int) -> turntable.Soup:
     """An upright square about the origin at depth y that shows its front to -Y."""
     a, b, c, d = (np.array([i, y, j]) * [size / 2, 1, size / 2] for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1)))
-    return turntable.Soup.of(np.array([[a, b, c], [a, c, d]]), np.full(3, color))
+    return turntable.Soup.of(np.array([[a, b, c], [a, c, d]]), kind)
 
 
 def test_the_rasteriser_covers_the_right_pixels_and_the_nearest_stays():
     pixels = turntable.SIZE * turntable.SHARP
-    far, near = square(2.0, 1.0, 100), square(-1.0, 0.48, 200)
+    far, near = square(2.0, 1.0, turntable.TRUTH), square(-1.0, 0.48, turntable.LINK)
     seen = turntable.raster(turntable.Soup.join([near, far]), FRONT, np.zeros(3), 1.0)
     # The picture is 2 m wide: the squares take (1 / 2)^2 and (0.48 / 2)^2 = 0.0576 of it, the near one in front.
     assert (seen.depth > -np.inf).sum() == pytest.approx(pixels**2 / 4, rel=0.01)
     assert np.isclose(seen.depth, 1.0).sum() == pytest.approx(pixels**2 * 0.0576, rel=0.01)
     assert np.isclose(seen.depth[np.isfinite(seen.depth)], -2.0).sum() == pytest.approx(pixels**2 * 0.1924, rel=0.01)
-    middle = seen.colors[pixels // 2, pixels // 2]
-    np.testing.assert_allclose(middle, 200)  # Facing the viewer it has its full colour.
+    # Facing the viewer they have their full colour.
+    for place, kind in ((pixels // 2, turntable.LINK), (pixels // 4 + 5, turntable.TRUTH)):
+        assert seen.kinds[place, place] == kind and seen.light[place, place] == 1
     rows, columns = np.nonzero(seen.depth > -np.inf)
     assert (rows.min(), rows.max()) == (columns.min(), columns.max()) == (pixels // 4, pixels * 3 // 4 - 1)
 
 
 def test_a_back_is_seen_unless_the_surface_has_one_side():
     for turned, one_sided, seen in ((False, True, True), (True, True, False), (True, False, True)):
-        soup = square(0.0, 1.0, 100)
+        soup = square(0.0, 1.0, turntable.ROOM)
         corners = soup.corners[:, ::-1] if turned else soup.corners
-        layer = turntable.raster(turntable.Soup.of(corners, np.full(3, 9.0), one_sided), FRONT, np.zeros(3), 1.0)
+        layer = turntable.raster(turntable.Soup.of(corners, turntable.ROOM, one_sided), FRONT, np.zeros(3), 1.0)
         assert (layer.depth > -np.inf).any() == seen
 
 
 def test_more_pixels_than_may_be_drawn_leave_out_the_largest(monkeypatch):
     monkeypatch.setattr(turntable, "MAX_PIXELS", 30_000)
-    both = turntable.Soup.join([square(2.0, 1.9, 100), square(-1.0, 0.48, 200)])
+    both = turntable.Soup.join([square(2.0, 1.9, turntable.ROOM), square(-1.0, 0.48, turntable.ROOM)])
     seen = turntable.raster(both, FRONT, np.zeros(3), 1.0)
     # The small square is whole, and with what is left of the large one no more than was allowed.
     assert np.isclose(seen.depth, 1.0).sum() == pytest.approx((300 * 0.24) ** 2, rel=0.01)

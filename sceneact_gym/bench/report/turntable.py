@@ -26,10 +26,13 @@ ELEVATION = 0.5
 MARGIN = 1.08
 AGREES = 0.02
 """Surfaces this close in depth, as a part of the scene's radius, count as the same in the overlay."""
-SUBMISSION, TRUTH, BOTH, ROOM, LINK = (
-    np.array([int(text[at : at + 2], 16) for at in (0, 2, 4)], float)
-    for text in ("0072b2", "e69f00", "9b9b9b", "b9b6ae", "6b3fa0")
+SUBMISSION, TRUTH, BOTH, ROOM, LINK = range(5)
+"""Kinds of surfaces."""
+PALETTE = np.array(
+    [[int(text[at : at + 2], 16) for at in (0, 2, 4)] for text in ("0072b2", "e69f00", "a0a0a0", "b9b6ae", "6b3fa0")],
+    np.float32,
 )
+"""Their colours, 0 to 255."""
 FACES = 0.05
 """Cosine from which a wall stands between the viewer and the room."""
 MAX_PIXELS = 4_000_000
@@ -43,26 +46,26 @@ class Soup:
 
     Attributes:
         corners: (T, 3, 3) metres.
-        colors: (T, 3) 0 to 255.
+        kinds: (T,) rows of `PALETTE`.
         one_sided: (T,) whether a triangle is seen from its front only.
     """
 
     corners: Array
-    colors: Array
+    kinds: IntArray
     one_sided: NDArray[np.bool_]
 
     @staticmethod
-    def of(corners: Array, color: Array, one_sided: bool = False) -> Soup:
-        """Triangles of one colour."""
+    def of(corners: Array, kind: int, one_sided: bool = False) -> Soup:
+        """Triangles of one kind."""
         count = len(corners)
-        return Soup(corners, np.tile(color, (count, 1)), np.full(count, one_sided))
+        return Soup(corners, np.full(count, kind), np.full(count, one_sided))
 
     @staticmethod
     def join(soups: Sequence[Soup]) -> Soup:
         """All of them."""
         return Soup(
             np.concatenate([soup.corners for soup in soups]),
-            np.concatenate([soup.colors for soup in soups]),
+            np.concatenate([soup.kinds for soup in soups]),
             np.concatenate([soup.one_sided for soup in soups]),
         )
 
@@ -73,11 +76,13 @@ class Layer:
 
     Attributes:
         depth: (H, W) nearness in metres; `NOWHERE` where nothing is.
-        colors: (H, W, 3) 0 to 255.
+        kinds: (H, W) rows of `PALETTE`.
+        light: (H, W) brightness, 0 to 1; 0 where nothing is.
     """
 
     depth: Array
-    colors: Array
+    kinds: IntArray
+    light: NDArray[np.float32]
 
 
 def turntable(truth: Truth, submission: Side | None) -> Image.Image:
@@ -113,17 +118,20 @@ def turntable(truth: Truth, submission: Side | None) -> Image.Image:
 def webp(picture: Image.Image) -> bytes:
     """The picture as a small file."""
     file = io.BytesIO()
-    picture.save(file, "WEBP", quality=78, method=2)
+    picture.save(file, "WEBP", quality=78, method=1)
     return file.getvalue()
 
 
 def overlay(submission: Layer, truth: Layer, close: float) -> Layer:
     """The nearer of both surfaces; in `BOTH` where they are closer than `close`, metres."""
-    nearer = np.where((submission.depth >= truth.depth)[..., None], submission.colors, truth.colors)
+    mine = submission.depth >= truth.depth
     with np.errstate(invalid="ignore"):  # Where both are nowhere.
         same = np.abs(submission.depth - truth.depth) < close
-    light = submission.colors.max(axis=-1, keepdims=True) / SUBMISSION.max()
-    return Layer(np.maximum(submission.depth, truth.depth), np.where(same[..., None], BOTH * light, nearer))
+    return Layer(
+        np.maximum(submission.depth, truth.depth),
+        np.where(same, BOTH, np.where(mine, submission.kinds, truth.kinds)),
+        np.where(mine, submission.light, truth.light),
+    )
 
 
 def raster(soup: Soup, axes: Array, center: Array, radius: float) -> Layer:
@@ -169,9 +177,10 @@ def raster(soup: Soup, axes: Array, center: Array, radius: float) -> Layer:
     nearest = np.full(side * side, NOWHERE)
     np.maximum.at(nearest, pixel, depth)
     wins = depth == nearest[pixel]
-    colors = np.zeros((side * side, 3))
-    colors[pixel[wins]] = (soup.colors[shown] * _light(local)[:, None])[triangle[wins]]
-    return Layer(nearest.reshape(side, side), colors.reshape(side, side, 3))
+    pixel, triangle = pixel[wins], triangle[wins]
+    kinds, light = np.zeros(side * side, np.int64), np.zeros(side * side, np.float32)
+    kinds[pixel], light[pixel] = soup.kinds[shown][triangle], _light(local)[triangle]
+    return Layer(nearest.reshape(side, side), kinds.reshape(side, side), light.reshape(side, side))
 
 
 def _pixels(low: Array, high: Array, side: int) -> tuple[IntArray, IntArray]:
@@ -197,16 +206,17 @@ def _light(local: Array) -> Array:
 
 def _reduced(layer: Layer) -> NDArray[np.uint8]:
     """(SIZE, SIZE, 4): each pixel the mean of what is there, as opaque as much of it is covered."""
-    covered = layer.depth > NOWHERE
-    alpha = _mean(covered.astype(float))
-    colors = _mean(layer.colors) / np.maximum(alpha, 1e-9)[..., None]
-    return np.dstack([np.clip(colors, 0, 255), alpha * 255]).round().astype(np.uint8)
+    alpha = _mean((layer.depth > NOWHERE).astype(np.float32))
+    colors = _mean(PALETTE[layer.kinds] * layer.light[..., None]) / np.maximum(alpha, 1e-9)[..., None]
+    return np.dstack([colors, alpha * 255]).round().astype(np.uint8)
 
 
-def _mean(values: Array) -> Array:
+def _mean(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Of each block of SHARP x SHARP pixels."""
-    blocks = [values[i::SHARP, j::SHARP] for i in range(SHARP) for j in range(SHARP)]
-    return np.add.reduce(blocks) / SHARP**2
+    total = np.zeros_like(values[::SHARP, ::SHARP])
+    for start in np.ndindex(SHARP, SHARP):
+        total += values[start[0] :: SHARP, start[1] :: SHARP]
+    return total / SHARP**2
 
 
 def _frame(truth: Truth) -> tuple[float, Array]:
@@ -233,17 +243,17 @@ def _axes(turn: float) -> Array:
     return np.stack([right, np.cross(back, right), back])
 
 
-def _drawn(side: Side, truth: Truth, color: Array, radius: float) -> Soup:
+def _drawn(side: Side, truth: Truth, kind: int, radius: float) -> Soup:
     """A side's meshes, the paths of what moves in a video, its camera."""
-    soups = [Soup.of(_corners(side.parts, truth.telling), color)]
+    soups = [Soup.of(_corners(side.parts, truth.telling), kind)]
     if truth.frames > 1:
         for part in side.parts:
             if part.poses is not None:
                 middle = part.vertices.mean(axis=0)
                 path = part.poses[:, :3, :3] @ middle + part.poses[:, :3, 3]
-                soups.append(Soup.of(strips(np.stack([path[:-1], path[1:]], axis=1), 0.012 * radius), color))
+                soups.append(Soup.of(strips(np.stack([path[:-1], path[1:]], axis=1), 0.012 * radius), kind))
     if side.eye is not None:
-        soups.append(Soup.of(strips(frustum(side.eye, 0.35 * radius), 0.02 * radius), color))
+        soups.append(Soup.of(strips(frustum(side.eye, 0.35 * radius), 0.02 * radius), kind))
     if side.links is not None:
         soups.append(Soup.of(strips(side.links, 0.008 * radius), LINK))
     return Soup.join(soups)
