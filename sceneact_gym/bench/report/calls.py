@@ -100,6 +100,11 @@ class Turn:
     calls: Sequence[Call]
     raw: str
 
+    @property
+    def few(self) -> bool:
+        """Whether its pictures can be large."""
+        return sum(not call.wide for call in self.calls) <= 3
+
 
 @dataclass
 class Record:

@@ -48,6 +48,7 @@ def write_episode(run: Run, row: Row, out: Path, href: str) -> None:
             notes.append(f"The trace cannot be read: {problem}.")
     record = read_record(events, lambda name: _copied(folder, name, out))
     scene = _write_scene(run, row, folder, out, href)
+    strip = timeline(record.turns, _scores(row), _spent_budget(row, record.turns))
     write_page(
         out / href,
         "episode.html",
@@ -61,8 +62,8 @@ def write_episode(run: Run, row: Row, out: Path, href: str) -> None:
         neighbours=_neighbours(run, row),
         notes=notes,
         record=record,
-        timeline=timeline(record.turns, _scores(row), _spent_budget(row, record.turns)),
-        counts={kind: sum(call.kind == kind for turn in record.turns for call in turn.calls) for kind in KINDS},
+        timeline=strip,
+        counts={kind: sum(mark.kind == kind for mark in strip.marks) for kind in KINDS},
         kinds=KINDS,
         shapes=SHAPES,
         scene=scene,
