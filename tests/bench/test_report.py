@@ -172,7 +172,7 @@ def test_a_funnel_by_hand(tmp_path: Path) -> None:
     rows = [
         result(0, 95.0),
         result(1, 60.0),
-        result(2, 10.0),
+        result(2, 10.0000001),
         result(3, 0.0, status="agent_error"),
         result(4, status="infra_error"),
         result(5, 91.0),
@@ -195,7 +195,7 @@ def test_a_funnel_by_hand(tmp_path: Path) -> None:
         ("looked", 4, 4, 5),
         ("ended", 3, 4, 4),  # The last turn of case 2 is a plain call; an empty list ends case 1.
         ("valid", 3, 3, 4),
-        ("better", 3, 3, 3),  # Case 2 is as good as nothing, not better.
+        ("better", 3, 3, 3),  # Case 2 is as good as nothing up to rounding, not better.
         ("half", 3, 3, 3),
         ("most", 2, 3, 2),
     ]

@@ -20,6 +20,9 @@ from sceneact_gym.trace import read_trace
 EDITS = ("execute_blender_code", "set_camera_pose", "set_object_pose", "set_keyframes", "import_component")
 """Tools that change the scene."""
 
+ROUNDING = 0.01
+"""Points by which a strict score must be above another to be better: an unchanged scene is scored 0 up to rounding."""
+
 STAGES = {
     "planned": "planned",
     "played": "played without a fault of Blender or the host",
@@ -89,7 +92,7 @@ def _passed(run: Run, row: Row | None, noop: Mapping[str, float] | None) -> dict
         "played": True,
         **_from_trace(run, row),
         "valid": row["status"] == "ok",
-        "better": None if strict is None or floor is None else strict > floor,
+        "better": None if strict is None or floor is None else strict > floor + ROUNDING,
         "half": None if strict is None else strict >= 50,
         "most": None if strict is None else strict >= 90,
     }
