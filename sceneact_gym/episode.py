@@ -6,11 +6,9 @@ at the end. Environments, servers and runners wrap these two and add no logic of
 
 from __future__ import annotations
 
-import contextlib
 import json
-import traceback
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +24,7 @@ from sceneact_gym.blender.session import BlenderSession, SessionSettings
 from sceneact_gym.cases import Case
 from sceneact_gym.data.references import ReferenceRenderer
 from sceneact_gym.data.sources import CaseSource, open_source
-from sceneact_gym.errors import InfraError, SceneActError
+from sceneact_gym.errors import InfraError, blame
 from sceneact_gym.evaluators.base import Protocol
 from sceneact_gym.tasks import TASKS, Score, Submission, Task
 from sceneact_gym.tools import MAX_CALLS, Tool, ToolResult
@@ -378,11 +376,11 @@ class Episode:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _collect(self) -> Submission | None:
-        with _fault("the collection of the scene"):
+        with blame("the collection of the scene"):
             return self.host.task.collect(self.session, self.case, self._baseline)
 
     def _scores(self, submission: Submission | None) -> dict[Protocol, Score]:
-        with _fault("the evaluator"):
+        with blame("the evaluator"):
             return {protocol: self.host.task.evaluate(self.case, submission, protocol) for protocol in PROTOCOLS}
 
     def _conclude(self, status: Status, reason: str, scores: Mapping[Protocol, Score]) -> None:
@@ -433,17 +431,6 @@ class Episode:
     def _picture(self, index: int) -> NDArray[np.uint8]:
         size = self.host.config.reference_size
         return resize(decode_png(self.case.public.references[index]), size, size)
-
-
-@contextlib.contextmanager
-def _fault(where: str) -> Iterator[None]:
-    """A mistake in the package's own code is its fault, not the agent's: the episode has no score."""
-    try:
-        yield
-    except (SceneActError, OSError):
-        raise
-    except Exception as mistake:
-        raise InfraError(f"{where} failed: {traceback.format_exc(limit=-4)}") from mistake
 
 
 def _recordable(action: Any) -> Any:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import traceback
+from collections.abc import Iterator
+
 
 class SceneActError(Exception):
     """Base of all exceptions that this package raises on purpose."""
@@ -17,3 +21,21 @@ class InfraError(SceneActError):
 
 class CaseNotFound(SceneActError):
     """The case source has no such case, or no such split."""
+
+
+@contextlib.contextmanager
+def blame(whom: str) -> Iterator[None]:
+    """A mistake in code says nothing about an agent's ability: it becomes a fault that says whose code it was.
+
+    Args:
+        whom: for example `the evaluator`.
+
+    Raises:
+        InfraError: instead of any exception but those of this package and of the operating system.
+    """
+    try:
+        yield
+    except (SceneActError, OSError):
+        raise
+    except Exception as mistake:
+        raise InfraError(f"{whom} failed: {traceback.format_exc(limit=-4)}") from mistake

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import shutil
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import gymnasium as gym
 from sceneact_gym.agents import AGENTS, Agent
 from sceneact_gym.bench.plan import BenchConfig, Play
 from sceneact_gym.envs.base import SceneActEnv, outcome_info
-from sceneact_gym.errors import CaseNotFound, InfraError, SceneActError
+from sceneact_gym.errors import CaseNotFound, InfraError, SceneActError, blame
 
 Say = Callable[[str], None]
 
@@ -121,18 +119,18 @@ class Player:
         assert isinstance(env, SceneActEnv)
         agent: Agent | None = None
         try:
-            with _blame("the agent"):
+            with blame("the agent"):
                 agent = self._factory(made, play.seed)
-            with _blame("the environment"):
+            with blame("the environment"):
                 observation, info = made.reset(seed=play.seed, options={"case_id": play.case_id})
-            with _blame("the agent"):
+            with blame("the agent"):
                 if hasattr(agent, "reset"):
                     agent.reset(observation, info)
             ended = False
             while not ended:
-                with _blame("the agent"):
+                with blame("the agent"):
                     action = agent.act(observation, info)
-                with _blame("the environment"):
+                with blame("the environment"):
                     observation, _, terminated, truncated, info = made.step(action)
                 for line in describe(action, info["results"]):
                     self._say(f"  step {env.episode.steps if env.episode else 0:2d}  {line}")
@@ -179,17 +177,6 @@ class Player:
         except SceneActError as failure:
             # An audit never voids a score.
             return {"unavailable": str(failure)}
-
-
-@contextlib.contextmanager
-def _blame(whom: str) -> Iterator[None]:
-    """A mistake in code says nothing about an agent's ability: it becomes a fault that says whose code it was."""
-    try:
-        yield
-    except (SceneActError, OSError):
-        raise
-    except Exception as mistake:
-        raise InfraError(f"{whom} failed: {traceback.format_exc(limit=-4)}") from mistake
 
 
 def describe(action: Any, results: list[dict[str, Any]]) -> Iterator[str]:
