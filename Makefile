@@ -13,6 +13,7 @@ demo: $(STAMP)
 	rm -rf demo
 	$(BIN)/sceneact run SceneAct/Camera-v0 --agent camera-search --case camera-test-0010 --render-size 256 --reference-size 256 --out demo
 	$(BIN)/sceneact show demo --picture demo/episode.png
+	$(BIN)/sceneact report demo --out demo/report
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
