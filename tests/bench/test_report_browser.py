@@ -158,3 +158,12 @@ def test_the_figures_are_there_without_a_script(index: str, tmp_path: Path) -> N
         driver.get(index)
         assert len(driver.find_elements("css selector", ".episodes tbody tr")) == EPISODES
         assert not driver.find_element("css selector", ".filter").is_displayed()
+
+
+def test_markup_that_gets_in_in_spite_of_escaping_does_nothing(desktop: Any) -> None:
+    desktop.execute_script(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"x.png\" onerror=\"window.reached = 1\">');"
+        "const made = document.createElement('script'); made.textContent = 'window.reached = 2';"
+        "document.body.append(made); document.body.lastChild.previousSibling.dispatchEvent(new Event('error'));"
+    )
+    assert desktop.execute_script("return window.reached ?? null") is None
