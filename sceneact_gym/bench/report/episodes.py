@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from sceneact_gym.data.sources import open_source
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.trace import read_trace
 
+PICTURED = 30_000
+"""Triangles of a side in the pictures from around, which are too small to show more."""
 MAX_PICTURE_BYTES = 64 * 2**20
 UNITS = {
     **dict.fromkeys("add_s pos_err chamfer pe mpe mean_part open_add_s centroid_err scene_scale".split(), "m"),
@@ -148,7 +151,7 @@ def _write_scene(run: Run, row: Row, folder: Path | None, out: Path, href: str) 
     notes: list[str] = []
     scene: dict[str, Any] = {"truth": None, "submission": None, "picture": None, "notes": notes, "frames": 1}
     try:
-        case, truth, packed, text = _truth(run.config.source, run.config.split, row["task"], row["case_id"])
+        case, truth, rough, packed, text = _truth(run.config.source, run.config.split, row["task"], row["case_id"])
     except Exception as problem:  # A case may be gone, or be another one by now: the rest stands without it.
         notes.append(f"The case cannot be loaded any more, so that its scene is not shown: {_sentence(problem)}")
         return scene
@@ -186,7 +189,7 @@ def _write_scene(run: Run, row: Row, folder: Path | None, out: Path, href: str) 
             fewer = f"{shown['triangles']:,} are drawn, by merging near vertices."
             notes.append(f"The {side} has {shown['of']:,} triangles; {fewer}")
     drawn = mine is not None and (bool(mine.parts) or mine.eye is not None)
-    picture = webp(turntable(truth, mine if drawn else None))
+    picture = webp(turntable(rough, _rough(mine) if mine is not None and drawn else None))
     file = f"{hashlib.sha256(picture).hexdigest()}.webp"
     (out / "images").mkdir(parents=True, exist_ok=True)
     (out / "images" / file).write_bytes(picture)
@@ -204,12 +207,22 @@ def _write_scene(run: Run, row: Row, folder: Path | None, out: Path, href: str) 
 
 
 @functools.lru_cache(maxsize=8)
-def _truth(source: str, split: str, task: str, case_id: str) -> tuple[Case, scenes.Truth, Mapping[str, Any], str]:
-    """A case, its true scene, and that as values and as script. The last few are kept: runs share their cases."""
+def _truth(
+    source: str, split: str, task: str, case_id: str
+) -> tuple[Case, scenes.Truth, scenes.Truth, Mapping[str, Any], str]:
+    """A case, its true scene, the same for pictures, and as values and as script.
+
+    The last few are kept: runs share their cases.
+    """
     case = open_source(source, task, split).load(case_id)
     truth = scenes.truth_scene(case)
     packed = meshes.packed_truth(truth)
-    return case, truth, packed, meshes.script("truth", packed)
+    rough = replace(truth, side=_rough(truth.side), room=meshes.thin(truth.room, PICTURED))
+    return case, truth, rough, packed, meshes.script("truth", packed)
+
+
+def _rough(side: scenes.Side) -> scenes.Side:
+    return replace(side, parts=meshes.thin(side.parts, PICTURED))
 
 
 def _sentence(problem: Exception) -> str:
