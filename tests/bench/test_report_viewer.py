@@ -192,6 +192,25 @@ def test_everything_is_reached_and_moved_by_keys(desktop, pages):
     assert (picture(desktop) == first).all()
 
 
+def test_marks_of_the_timeline_are_reached_by_keys_lead_to_their_calls_and_can_be_skipped(desktop, pages):
+    from selenium.webdriver.common.keys import Keys
+
+    desktop.get(pages["layout"].as_uri())
+    desktop.execute_script(
+        "document.querySelector('#timeline').tabIndex = -1; document.querySelector('#timeline').focus()"
+    )
+    seen = []
+    for _ in range(4):
+        press(desktop, Keys.TAB)
+        seen.append(
+            desktop.execute_script("const a = document.activeElement; return a.getAttribute('aria-label') || a.text")
+        )
+    assert seen[0] == "Skip the timeline"
+    assert seen[2:] == ["Step 1, call 1: execute_blender_code", "Step 2, call 1: submit"]
+    press(desktop, Keys.ENTER)
+    assert desktop.execute_script("return document.querySelector(':target').id") == "call-2-1"
+
+
 def test_frames_are_chosen_by_the_slider_and_played(desktop, pages):
     from selenium.webdriver.common.keys import Keys
 
@@ -272,6 +291,7 @@ def test_without_webgl_a_sentence_says_so_and_the_pictures_remain(phone, pages):
         phone.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
     assert "WebGL" in phone.find_element("css selector", ".viewer-message").text
     assert not phone.find_element("tag name", "canvas").is_displayed()
+    assert not phone.find_element("css selector", ".viewer-bar").is_displayed()
     phone.execute_script("document.querySelector('.turntable').scrollIntoView()")
     wait(phone, "document.querySelector('.turntable img').naturalWidth === 1200")
 
