@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sceneact_gym._version import __version__
 from sceneact_gym.bench import published_runs as published
@@ -63,11 +64,11 @@ def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: P
         with RunFolder(out, run.config) as made:
             folders.write(run, episodes, made)
     total = stored.summary(episodes, protocols)
-    note = ""
+    notes = [run.unread] if run.unread else []
     if run.package != __version__:
-        note = f"the run was begun with version {run.package}, the new scores are of version {__version__}"
+        notes.append(f"the run was begun with version {run.package}, the new scores are of version {__version__}")
     if run.left_out:
-        note += f"\nunknown to this version and left out of the configuration: {', '.join(run.left_out)}"
+        notes.append(f"unknown to this version and left out of the configuration: {', '.join(run.left_out)}")
     if as_json:
         listed = [
             {
@@ -80,18 +81,17 @@ def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: P
         about = {"package": {"stored": run.package, "new": __version__}, "unread": run.unread, "summary": total}
         typer.echo(json.dumps({**about, "episodes": listed}, indent=1))
     else:
-        table = Table("task", "case", *_columns(protocols), "result")
+        table = Table("task", "case", *protocols, "result", caption="stored score -> new score (difference)")
+        for column in table.columns:
+            # A name that is cut off would be no name.
+            column.overflow = "fold"
         for one in episodes:
-            scores = [
-                text
-                for name in protocols
-                for text in _pair(one.stored.get(f"score_{name}"), one.new.get(f"score_{name}"), one.difference(name))
-            ]
-            result = one.verdict + (f": {one.message}" if one.message else "")
-            repeat = one.stored.get("repeat") or 0
-            name = str(one.stored["case_id"]) + (f" ({repeat})" if repeat else "")
-            table.add_row(_plain(one.stored["task"]), _plain(name), *scores, _plain(result))
-        _print(table)
+            scores = [_change(one, name) for name in protocols]
+            table.add_row(*map(_text, (one.stored["task"], _name(one), *scores, one.verdict)))
+        console.print(table)
+        for one in episodes:
+            if one.message:
+                console.print(_text(f"{one.stored['task']} {_name(one)}: {one.verdict}: {one.message}"))
         changes = [f"{name} {change:+.3g}" for name, change in total["largest_change"].items() if change is not None]
         console.print(
             f"{total['episodes']} episodes: {total['equal']} equal bit for bit, {total['changed']} changed (largest "
@@ -99,7 +99,7 @@ def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: P
             f"{total['infra_error']} infrastructure errors left alone; {total['without_submission']} without a "
             "submission"
         )
-        for line in filter(None, (run.unread, note, f"run folder: {out}" if out else "")):
+        for line in (*notes, *([f"run folder: {out}"] if out else [])):
             console.print(line, markup=False)
     return not (total["changed"] or total["damaged"] or run.unread)
 
@@ -121,13 +121,11 @@ def _published(
         listed = [_as_dict(result, protocols) for result in results]
         typer.echo(json.dumps({"package": __version__, "strays": strays, "cases": listed}, indent=1))
     else:
-        table = Table("model", "task", "case", "metric", "published", "computed", "difference", *protocols, "result")
         for result in results:
-            _rows(table, result, protocols)
-        _print(table)
-        for line in (*(f"left out: {stray}" for stray in strays), f"run folders: {out}" if out else ""):
-            if line:
-                console.print(line, markup=False)
+            for line in _lines(result, protocols):
+                console.print(_text(line))
+        for line in (*(f"left out: {stray}" for stray in strays), *([f"run folders: {out}"] if out else [])):
+            console.print(line, markup=False)
         console.print(
             f"{len(results)} cases: {verdicts.count('equal')} equal up to rounding, {verdicts.count('changed')} "
             f"changed, {verdicts.count('damaged')} with missing or damaged files"
@@ -135,29 +133,20 @@ def _published(
     return set(verdicts) == {"equal"}
 
 
-def _print(table: Table) -> None:
-    for column in table.columns:
-        # A name that is cut off would be no name.
-        column.overflow = "fold"
-    console.print(table)
-
-
-def _rows(table: Table, result: published.PublishedResult, protocols: Sequence[Protocol]) -> None:
-    """The case's first line has everything, the others a metric each."""
+def _lines(result: published.PublishedResult, protocols: Sequence[Protocol]) -> Iterator[str]:
+    """A case: its scores, a line per metric (published, computed, difference beyond rounding), what is wrong."""
     case = result.case
-    scores = [f"{result.scores[name]['score']:.2f}" if result.scores else "-" for name in protocols]
-    said = "; ".join([result.verdict, *result.problems, *result.notes])
-    metrics: list[published.Metric | None] = [*result.metrics] or [None]
-    for number, metric in enumerate(metrics):
-        head = [case.model, case.task, case.case_id] if number == 0 else [""] * 3
-        figures = ["-"] * 4
-        if metric is not None:
-            old, new = metric.published, metric.computed
-            both = old is not None and new is not None
-            figures = [metric.name, *("none" if value is None else f"{value:.4f}" for value in (old, new))]
-            figures.append((f"{new - old:+.4f}" if both else "?") if metric.differs else "")  # type: ignore[operator]
-        tail = [*scores, _plain(said)] if number == 0 else [""] * (len(scores) + 1)
-        table.add_row(*map(_plain, (*head, *figures)), *tail)
+    scores = [f"{name} {result.scores[name]['score']:.2f}" for name in protocols if result.scores]
+    yield f"{case.model} {case.task} {case.case_id}: {', '.join([result.verdict, *scores])}"
+    for metric in result.metrics:
+        old, new = (f"{value:.4f}" if value is not None else "none" for value in (metric.published, metric.computed))
+        difference = ""
+        if metric.differs:
+            # Only numbers have a difference.
+            numbers = metric.published is not None and metric.computed is not None
+            difference = f"{metric.computed - metric.published:+.4f}" if numbers else "!"  # type: ignore[operator]
+        yield f"  {metric.name:<22}{old:>10}{new:>10}{difference:>10}".rstrip()
+    yield from (f"  {text}" for text in (*result.problems, *result.notes))
 
 
 def _as_dict(result: published.PublishedResult, protocols: Sequence[Protocol]) -> dict[str, Any]:
@@ -177,15 +166,22 @@ def _names(protocols: Sequence[Protocol]) -> list[str]:
     return ["status", "score", *(f"score_{name}" for name in protocols), "metrics"]
 
 
-def _columns(protocols: Sequence[Protocol]) -> list[str]:
-    return [f"{name} {what}".rstrip() for name in protocols for what in ("stored", "new", "difference")]
+def _name(one: stored.Rescored) -> str:
+    """The case, and which of its repeats."""
+    repeat = one.stored.get("repeat") or 0
+    return one.stored["case_id"] + (f" ({repeat})" if repeat else "")
 
 
-def _pair(old: Any, new: Any, difference: float | None) -> list[str]:
-    numbers = ["-" if not isinstance(value, int | float) else f"{value:.3f}" for value in (old, new)]
-    return [*numbers, "-" if difference is None else f"{difference:+.3g}" if difference else "0"]
+def _change(one: stored.Rescored, protocol: Protocol) -> str:
+    """Stored and new score, and their difference; one number where they are equal."""
+    name = f"score_{protocol}"
+    old, new = (f"{row[name]:.3f}" if isinstance(row.get(name), int | float) else "-" for row in (one.stored, one.new))
+    difference = one.difference(protocol)
+    if difference == 0 or old == new == "-":
+        return old
+    return f"{old} -> {new}" + ("" if difference is None else f" ({difference:+.3g})")
 
 
-def _plain(text: Any) -> str:
-    """Text for a table, in which brackets are no markup."""
-    return str(text).replace("[", r"\[")
+def _text(value: Any) -> Text:
+    """A cell in which nothing is markup, and nothing moves the cursor."""
+    return Text("".join(c if c.isprintable() or c == "\n" else "?" for c in str(value)))
