@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sceneact_gym.bench.report import turntable
 from sceneact_gym.bench.report.calls import read_record, timeline
 from sceneact_gym.bench.report.episodes import write_episode
 from sceneact_gym.bench.report.load import load_runs, page_of
@@ -16,6 +17,12 @@ from tests.bench import small_cases as small
 
 HOSTILE = "</script></pre><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\"'&"
 VOID = {"meta", "link", "img", "input", "br", "rect", "circle", "path", "polyline"}
+
+
+@pytest.fixture(autouse=True)
+def rough_pictures(monkeypatch):
+    """The pictures from around have their own tests; here they only have to be there."""
+    monkeypatch.setattr(turntable, "SHARP", 1)
 
 
 class Page(HTMLParser):
