@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,10 @@ from typing import Any
 import pytest
 
 from sceneact_gym.bench import runner
+from sceneact_gym.bench.executors import Finished
 from sceneact_gym.bench.folder import RunFolder, results
-from sceneact_gym.bench.plan import BenchConfig
+from sceneact_gym.bench.plan import BenchConfig, Play
+from sceneact_gym.bench.player import episode_row
 from sceneact_gym.bench.summary import task_summaries
 from tests.agents.model_server import KEY, Fault, ModelServer, Say, Status, serve
 from tests.bench.faulty_agent import BEFORE, DURING, HARMLESS, MOVE
@@ -103,28 +104,52 @@ def test_faults_are_counted_apart_and_a_resume_gives_the_undisturbed_score(folde
     assert (told["ok"], told["infra_error"]) == (2, 0)
 
 
+class Pretender:
+    """An executor without Blender: each episode has a record and a score at once."""
+
+    jobs = 1
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self, play: Play) -> None:
+        self.play = play
+
+    def finished(self) -> Finished:
+        record = self.folder / "record"
+        record.mkdir()
+        result = {"status": "ok", "score": 7.0, "reason": "", "metrics": {}}
+        return Finished(self.play, episode_row(self.play, result, 1.0), record)
+
+    def close(self) -> None:
+        pass
+
+
 def test_a_disk_without_room_for_results_ends_the_run_and_loses_nothing(
-    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calm = rows_of(folders[1])
-    shutil.copytree(folders[1], tmp_path / "run")
-    # As if it had been interrupted after its first episode.
-    first, _ = (tmp_path / "run" / "episodes.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "run" / "episodes.jsonl").write_bytes(first)
+    monkeypatch.setattr(runner, "open_executor", lambda name, folder, jobs, say: Pretender(folder.playing))
+    sync, synced = os.fsync, 0
 
     def full(file: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        nonlocal synced
+        synced += 1
+        if synced > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(file)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            played(tmp_path / "run")
-    assert (tmp_path / "run" / "episodes.jsonl").read_bytes() == first
+            played(tmp_path / "run", config(cases=3))
+    (kept,) = rows_of(tmp_path / "run")
+    assert kept["case_id"] == "camera-test-0000" and kept["score"] == 7
     rows = played(tmp_path / "run")
-    assert rows[0] == calm[0] and counting(rows) == counting(calm)
-    # The record of the episode that had no line went with it.
-    names = {path.name for path in (tmp_path / "run" / "episodes").iterdir()}
-    assert names == {row["folder"] for row in rows} and len(names) == 2
+    assert rows[0] == kept and [row["case_id"] for row in rows] == [f"camera-test-000{i}" for i in range(3)]
+    # The record of the episode that had no line went before it was played again.
+    names = [row["folder"] for row in rows]
+    assert sorted(path.name for path in (tmp_path / "run" / "episodes").iterdir()) == names
+    assert [row["attempt"] for row in rows] == [1, 1, 1]
 
 
 # --- the model's server -----------------------------------------------------------------------------------------------
