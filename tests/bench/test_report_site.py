@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sceneact_gym import cli
+from sceneact_gym.bench.report.charts import curve_chart, interval_chart
 from sceneact_gym.bench.report.files import CSV_COLUMNS, as_csv, as_json, as_latex, latex_text
 from sceneact_gym.bench.report.load import load_runs
 from sceneact_gym.bench.report.pages import number, render, script_json
@@ -192,6 +193,18 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert latex_text(r"a_b & 50% {$\x}~^#") == (
         r"a\_b \& 50\% \{\$\textbackslash{}x\}\textasciitilde{}\textasciicircum{}\#"
     )
+
+
+def test_charts_escape_their_labels() -> None:
+    point = {"step": 5, "mean": 50.0, "ci_low": 40.0, "ci_high": 60.0, "floor": None}
+    for chart in (
+        curve_chart("a", HOSTILE, [(0, HOSTILE, [point])]),
+        interval_chart("a", HOSTILE, [(0, HOSTILE, point, point)]),
+    ):
+        found = Page(str(chart))
+        assert not {"script", "img"} & {tag for tag, _ in found.elements}
+        # In the title, in the description, and beside its mark, where long names are cut.
+        assert found.text.count("</script><script>alert(1)") >= 3
 
 
 def test_json_for_scripts_cannot_leave_its_element() -> None:
