@@ -36,7 +36,8 @@ def test_run_and_show_on_the_command_line(tmp_path: Path) -> None:
         + ["--samples", "1", "--audit", "--out", str(out)],
     )
     assert said.exit_code == 0, said.output
-    assert "step  1  execute_blender_code" in said.output and "score 100.0" in said.output and "privileged" in said.output and str(out) in said.output
+    assert "step  1  execute_blender_code" in said.output and "score 100.0" in said.output
+    assert "privileged" in said.output and str(out) in said.output
     assert read_config(out)["config"]["agent"] == "oracle"
     results, _ = read_rows(out)
     assert [result["case_id"] for result in results] == ["camera-test-0000", "camera-test-0001"]
