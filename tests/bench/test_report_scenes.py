@@ -330,15 +330,16 @@ def test_more_pixels_than_may_be_drawn_leave_out_the_largest(monkeypatch):
 
 
 def shares(picture) -> dict[str, list[float]]:
-    """Per row of a turntable the share of pixels that are blue, orange, and grey."""
-    found: dict[str, list[float]] = {"blue": [], "orange": [], "grey": []}
+    """Per row of a turntable the share of pixels that are blue, orange, grey, and purple as a link."""
+    found: dict[str, list[float]] = {"blue": [], "orange": [], "grey": [], "purple": []}
     values = np.asarray(picture).astype(int)
     for row in range(picture.height // turntable.SIZE):
         pixels = values[row * turntable.SIZE : (row + 1) * turntable.SIZE].reshape(-1, 4)
-        r, g, b, a = pixels[pixels[:, 3] == 255].T
+        r, g, b, a = pixels[pixels[:, 3] > 100].T
         for name, mask in (
             ("blue", b > r + 50),
             ("orange", r > b + 50),
+            ("purple", (b > r + 20) & (r > g + 20)),
             ("grey", (abs(r - g) < 12) & (abs(g - b) < 12)),
         ):
             found[name].append(float(mask.mean()))
@@ -353,9 +354,13 @@ def test_a_turntable_shows_submission_truth_and_where_they_agree():
     found = shares(picture)
     assert found["blue"][0] > 0.98 and found["orange"][1] > 0.98
     # The table stands right, the shelf does not.
-    assert min(found[color][2] for color in found) > 0.1
+    assert min(found[color][2] for color in ("blue", "orange", "grey")) > 0.1
     same = shares(turntable.turntable(truth, replace(moved, parts=truth.side.parts)))
     assert same["grey"][2] > 0.98
+    joined = shares(
+        turntable.turntable(truth, scenes.submitted_scene(CASES["layout"], small.layout_submission((0, -1, 0))))
+    )
+    assert [share > 0 for share in joined["purple"]] == [False, False, True]
     alone = turntable.turntable(truth, None)
     assert alone.size == (8 * 150, 150) and shares(alone)["orange"][0] > 0.98
 
@@ -363,7 +368,7 @@ def test_a_turntable_shows_submission_truth_and_where_they_agree():
 def test_the_turntable_of_a_camera_case_shows_both_cameras_in_their_room():
     truth = scenes.truth_scene(CASES["camera"])
     found = shares(turntable.turntable(truth, scenes.submitted_scene(CASES["camera"], small.camera_submission())))
-    assert len(found["blue"]) == 1 and min(found[color][0] for color in found) > 0.02
+    assert len(found["blue"]) == 1 and min(found[color][0] for color in ("blue", "orange", "grey")) > 0.02
 
 
 def test_the_turntable_of_a_moving_case_shows_its_telling_frame():

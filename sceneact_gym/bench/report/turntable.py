@@ -95,8 +95,10 @@ def turntable(truth: Truth, submission: Side | None) -> Image.Image:
     normals = walls(truth.room)
     true = _drawn(truth.side, truth, TRUTH, radius)
     mine = None if submission is None else _drawn(submission, truth, SUBMISSION, radius)
+    links = np.zeros((0, 2, 3)) if submission is None or submission.links is None else submission.links
+    joins = Soup.of(strips(links, 0.014 * radius), LINK)
     if mine is not None and truth.side.eye is not None:
-        true, mine = Soup.join([true, mine]), None
+        true, mine = Soup.join([true, mine, joins]), None
     rows: list[list[NDArray[np.uint8]]] = [[]] if mine is None else [[], [], []]
     for number in range(VIEWS):
         axes = _axes(_first_turn(truth, center) + number * 2 * np.pi / VIEWS)
@@ -110,7 +112,8 @@ def turntable(truth: Truth, submission: Side | None) -> Image.Image:
             rows[0].append(_reduced(seen))
             continue
         own = raster(mine, axes, center, radius)
-        for row, layer in zip(rows, (own, seen, overlay(own, seen, AGREES * radius)), strict=True):
+        both = nearer(overlay(own, seen, AGREES * radius), raster(joins, axes, center, radius))
+        for row, layer in zip(rows, (own, seen, both), strict=True):
             row.append(_reduced(layer))
     return Image.fromarray(np.concatenate([np.concatenate(row, axis=1) for row in rows]), "RGBA")
 
@@ -124,13 +127,19 @@ def webp(picture: Image.Image) -> bytes:
 
 def overlay(submission: Layer, truth: Layer, close: float) -> Layer:
     """The nearer of both surfaces; in `BOTH` where they are closer than `close`, metres."""
-    mine = submission.depth >= truth.depth
+    front = nearer(truth, submission)
     with np.errstate(invalid="ignore"):  # Where both are nowhere.
         same = np.abs(submission.depth - truth.depth) < close
+    return Layer(front.depth, np.where(same, BOTH, front.kinds), front.light)
+
+
+def nearer(one: Layer, other: Layer) -> Layer:
+    """What is in front; `other` where both are equally near."""
+    front = other.depth >= one.depth
     return Layer(
-        np.maximum(submission.depth, truth.depth),
-        np.where(same, BOTH, np.where(mine, submission.kinds, truth.kinds)),
-        np.where(mine, submission.light, truth.light),
+        np.maximum(one.depth, other.depth),
+        np.where(front, other.kinds, one.kinds),
+        np.where(front, other.light, one.light),
     )
 
 
@@ -254,8 +263,6 @@ def _drawn(side: Side, truth: Truth, kind: int, radius: float) -> Soup:
                 soups.append(Soup.of(strips(np.stack([path[:-1], path[1:]], axis=1), 0.012 * radius), kind))
     if side.eye is not None:
         soups.append(Soup.of(strips(frustum(side.eye, 0.35 * radius), 0.02 * radius), kind))
-    if side.links is not None:
-        soups.append(Soup.of(strips(side.links, 0.008 * radius), LINK))
     return Soup.join(soups)
 
 
