@@ -139,7 +139,9 @@ class Player:
             result = outcome_info(env.episode.outcome)
             if self._config.audit:
                 result["audit"] = self._audit(env)
-        except (InfraError, CaseNotFound, OSError) as failure:
+        except OSError as failure:
+            result = no_score(f"the host failed: {failure}")
+        except (InfraError, CaseNotFound) as failure:
             result = no_score(str(failure))
         record = env.episode.trace.folder if env.episode is not None else None
         if result["status"] == "infra_error":
