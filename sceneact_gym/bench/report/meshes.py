@@ -83,7 +83,6 @@ def packed_side(side: Side) -> dict[str, Any]:
     return {
         "parts": _packed_parts(parts),
         "eye": _packed_eye(side.eye),
-        "box": _box([part.at(0) for part in parts]),
         "links": [] if side.links is None else np.round(side.links, 4).tolist(),
         "triangles": sum(len(part.faces) for part in parts),
         "of": sum(len(part.faces) for part in side.parts),

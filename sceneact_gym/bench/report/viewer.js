@@ -11,7 +11,7 @@
   const FIELD = 0.6, AGREES = 0.02; // Vertical field of view in radians; what counts as the same, by the scene's radius.
   const state = { submission: true, truth: true, wireframe: false };
   const scenes = {}, sides = {};
-  let gl, programs, view, home, center, radius, bounds, frames = 1, frame = 0, asked = 0, playing = 0, floor, depth;
+  let gl, programs, view, home, center, radius, points, frames = 1, frame = 0, asked = 0, playing = 0, floor, depth;
 
   const say = (text) => { message.textContent = text; message.hidden = !text; };
   const color = (name) => {
@@ -99,6 +99,16 @@
     for (let at = 1; at < part.track.length / 12; at++)
       lines.push([place(part.track, at - 1, middle), place(part.track, at, middle)]);
     return lines;
+  });
+  // Some of the vertices as they are in the present frame.
+  const sample = (parts) => parts.flatMap((part) => {
+    const steps = bytes(part.v, Uint16Array), track = part.t && bytes(part.t, Float32Array), found = [];
+    const stride = 3 * Math.ceil(steps.length / 3 / Math.max(8, 4000 / parts.length));
+    for (let k = 0; k < steps.length; k += stride) {
+      const p = part.low.map((low, i) => low + steps[k + i] / 65535 * part.size[i]);
+      found.push(track ? place(track, frame, p) : p);
+    }
+    return found;
   });
   const frustum = (eye) => {
     const m = eye.matrix, reach = radius * 0.25, half = reach * Math.tan(eye.fov * Math.PI / 360);
@@ -261,22 +271,19 @@
     };
   };
   const start = () => {
-    const truth = scenes.truth, mine = scenes.submission, [low, high] = truth.box, span = add(high, low, -1);
-    const box = [low.slice(), high.slice()];
-    if (mine && mine.box) for (let i = 0; i < 3; i++) {
-      // A piece far away must not make everything else small.
-      box[0][i] = Math.min(low[i], Math.max(mine.box[0][i], low[i] - span[i]));
-      box[1][i] = Math.max(high[i], Math.min(mine.box[1][i], high[i] + span[i]));
-    }
-    center = add(box[0], add(box[1], box[0], -1), 0.5);
-    bounds = box;
-    radius = Math.max(Math.hypot(...add(box[1], box[0], -1)) / 2, 1e-3);
+    const truth = scenes.truth, mine = scenes.submission, box = truth.box, span = add(box[1], box[0], -1);
+    center = add(box[0], span, 0.5);
+    radius = Math.max(Math.hypot(...span) / 2, 1e-3);
     const step = 10 ** Math.round(Math.log10(radius / 2.5));
     floor = ground(box, step);
     sides.truth = { ...side(truth), room: truth.room.map((part) => Object.assign(unpack(part), { wall: part.wall })) };
     if (mine) sides.submission = side(mine);
     frames = truth.frames;
     frame = Math.min(truth.telling, frames - 1);
+    points = [truth, mine || { parts: [] }].flatMap((one) => [
+      ...sample(one.parts), ...sample(one.room || []), ...(one.eye ? [one.eye.matrix.slice(0, 3).map((row) => row[3])] : [])]);
+    // A piece far away must not make everything else small.
+    points = points.map((p) => p.map((value, i) => Math.min(Math.max(value, box[0][i] - span[i]), box[1][i] + span[i])));
     home = { turn: -1.1, up: 0.5 };
     if (truth.view) {
       const from = truth.view.matrix.map((row) => row[3]).slice(0, 3), away = unit(add(from, center, -1));
@@ -292,15 +299,19 @@
     say("");
     viewer.dataset.state = "ready";
   };
-  // As near as all corners of the scene's box allow.
+  // As near as the whole scene can be seen, in the middle of the picture.
   const reset = (up) => {
     view = { ...home, target: center.slice() };
     if (up !== undefined) Object.assign(view, { up, turn: -Math.PI / 2 });
     const tall = Math.tan(FIELD / 2), wide = tall * canvas.clientWidth / Math.max(canvas.clientHeight, 1), [x, y, z] = axes();
-    view.distance = 0;
-    for (let corner = 0; corner < 8; corner++) {
-      const p = center.map((value, i) => bounds[corner >> i & 1][i] - value);
-      view.distance = Math.max(view.distance, dot(p, z) + 1.06 * Math.max(Math.abs(dot(p, x)) / wide, Math.abs(dot(p, y)) / tall));
+    const spread = points.map((p) => add(p, center, -1)).map((p) => [dot(p, x), dot(p, y), dot(p, z)]);
+    view.distance = 3 * radius;
+    for (let round = 0; round < 4; round++) {
+      const seen = [0, 1].map((i) => spread.map((p) => p[i] / (view.distance - p[2])));
+      const middle = seen.map((side) => (Math.min(...side) + Math.max(...side)) / 2 * view.distance);
+      for (const p of spread) p.splice(0, 2, p[0] - middle[0], p[1] - middle[1]);
+      view.target = add(add(view.target, x, middle[0]), y, middle[1]);
+      view.distance = Math.max(...spread.map((p) => p[2] + 1.1 * Math.max(Math.abs(p[0]) / wide, Math.abs(p[1]) / tall)));
     }
     view.distance = Math.max(view.distance, radius / 10);
     ask();
