@@ -56,6 +56,7 @@ def bench(
     engine: options.Engine = "auto",
     isolation: options.Isolation = "auto",
     audit: options.Audit = False,
+    time_limit: Annotated[float, typer.Option(help="Seconds of an episode, after which it is a fault.")] = 14_400,
     quiet: options.Quiet = False,
 ) -> None:
     """Runs an agent over many cases; what is interrupted goes on with --resume and loses only running episodes."""
@@ -73,7 +74,9 @@ def bench(
         except ValueError as problem:
             raise ValueError(f"checkpoints must be numbers of steps like 10,20,30; it is {checkpoints!r}") from problem
         names = [name.strip() for name in tasks.split(",") if name.strip()]
-        config = BenchConfig(agent, names, cases, tuple(case or ()), repeats, seed, source, split, made, audit)
+        config = BenchConfig(
+            agent, names, cases, tuple(case or ()), repeats, seed, source, split, made, audit, time_limit
+        )
         # Mistakes should be told before a folder is made.
         load_agent(agent)
         plays(config)

@@ -72,6 +72,7 @@ def test_the_plan() -> None:
         ({"tasks": ["chess"]}, "chess is no task"),
         ({"tasks": []}, "tasks must be some of"),
         ({"cases": 0}, "at least 1"),
+        ({"time_limit": 0}, "time_limit must be above 0"),
         ({"split": "train", "cases": None}, "has no end"),
         ({"case_ids": ("camera-test-9999",)}, "camera-test-9999"),
         ({"options": {"render": {"engine": "povray"}}}, "engine must be one of"),
@@ -226,6 +227,21 @@ def test_a_fault_is_no_score_and_is_played_again(tmp_path: Path, monkeypatch: py
     assert first["status"] == "infra_error" and first["score"] is None and reason in first["reason"]
     assert second["status"] == "ok" and second["score"] is not None and second["attempt"] == 2
     assert second["usage"] == {"tokens": 12} and results([first, second]) == {first["key"]: second}
+
+
+def test_what_does_not_end_is_no_score_and_is_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    # The other player is at work meanwhile; it is not the one that is killed.
+    fault = "while info['case_id'].endswith('0'): pass\n        return []"
+    (tmp_path / "agent_endless.py").write_text(AGENT.replace("FAULT", fault))
+    rows = played(tmp_path / "run", config("agent_endless:Agent", cases=2, time_limit=15.0), jobs=2)
+    assert sorted((row["case_id"][-1], row["status"]) for row in rows) == [
+        ("0", "infra_error"), ("0", "ok"), ("1", "ok"),
+    ]  # fmt: skip
+    assert [row["reason"] for row in rows if row["status"] == "infra_error"] == [
+        "the episode did not end within the time limit of 15 seconds"
+    ]
 
 
 def test_what_never_works_stays_without_a_score_until_it_is_resumed(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import multiprocessing
 import os
 import shutil
 import signal
 import sys
+import time
 from collections import deque
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -60,6 +62,11 @@ def lost(play: Play, reason: str) -> Finished:
     return Finished(play, episode_row(play, no_score(reason), 0.0), None)
 
 
+def late(play: Play, config: BenchConfig) -> Finished:
+    """An episode that does not end: of the agent, of its model or of the host, nobody knows."""
+    return lost(play, f"the episode did not end within the time limit of {config.time_limit:g} seconds")
+
+
 class LocalExecutor:
     """Players in processes of this machine. They and their Blenders die with this process."""
 
@@ -89,12 +96,19 @@ class LocalExecutor:
             self._idle.append(_Process(self._config, folder, self.jobs))
         player = self._idle.popleft()
         self._busy[player.pipe] = player
+        player.deadline = time.monotonic() + self._config.time_limit
         player.give(play)
 
     def finished(self) -> Finished:
         """See `Executor`."""
         while True:
-            for pipe in wait(list(self._busy)):
+            slowest = min(self._busy.values(), key=lambda player: player.deadline)
+            ready = wait(list(self._busy), max(0.0, slowest.deadline - time.monotonic()))
+            if not ready:
+                del self._busy[slowest.pipe]
+                slowest.kill()
+                return late(slowest.play, self._config)
+            for pipe in ready:
                 assert isinstance(pipe, Connection)
                 player = self._busy[pipe]
                 answer = player.take()
@@ -118,13 +132,15 @@ class LocalExecutor:
 class _Process:
     """One player's process."""
 
+    play: Play
+
     def __init__(self, config: BenchConfig, folder: Path, jobs: int) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
         # A fresh interpreter: a forked one would share this one's threads and locks.
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.play: Play | None = None
+        self.deadline = math.inf
         self._process = context.Process(
             target=serve, args=(theirs, with_threads(config, jobs).as_dict(), str(folder)), name="sceneact-player"
         )
@@ -145,7 +161,6 @@ class _Process:
 
     def take(self) -> Finished | str:
         """A line of text, or the episode at its end; a player that died is a fault of the host."""
-        assert self.play is not None
         try:
             kind, *answer = self.pipe.recv()
         except (EOFError, OSError):

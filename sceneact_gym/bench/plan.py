@@ -28,6 +28,7 @@ class BenchConfig:
         split: `train`, `val` or `test`.
         options: further arguments for `gym.make`, JSON values.
         audit: whether render-based figures are made after each episode.
+        time_limit: seconds of one episode, after which its player is killed: a fault, since nobody knows of what.
     """
 
     agent: str
@@ -40,6 +41,7 @@ class BenchConfig:
     split: str = "test"
     options: Mapping[str, Any] = field(default_factory=dict)
     audit: bool = False
+    time_limit: float = 4 * 3600.0
 
     def __post_init__(self) -> None:
         """Checks the values.
@@ -52,6 +54,8 @@ class BenchConfig:
             raise ValueError(f"tasks must be some of {', '.join(TASKS)}; {', '.join(unknown) or 'none'} is no task")
         if self.repeats < 1 or (self.cases is not None and self.cases < 1):
             raise ValueError("cases and repeats must be at least 1")
+        if not self.time_limit > 0:
+            raise ValueError(f"time_limit must be above 0 seconds; it is {self.time_limit}")
         self.episode_config()
 
     def episode_config(self, record_dir: Path | None = None) -> EpisodeConfig:

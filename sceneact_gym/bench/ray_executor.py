@@ -13,10 +13,11 @@ import shutil
 import socket
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
-from sceneact_gym.bench.executors import Finished, lost, with_threads
+from sceneact_gym.bench.executors import Finished, late, lost, with_threads
 from sceneact_gym.bench.plan import BenchConfig, Play
 from sceneact_gym.bench.player import Player
 from sceneact_gym.errors import SceneActError
@@ -91,7 +92,7 @@ class RayExecutor:
         self._count = itertools.count(1)
         self._config = config
         self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, Play]] = {}
+        self._busy: dict[Any, tuple[Any, Play, float]] = {}
         self._began = connect(jobs)
         self._remote: Any = ray.remote(num_cpus=1)(RemotePlayer)
 
@@ -102,12 +103,18 @@ class RayExecutor:
             if self._idle
             else self._remote.remote(with_threads(self._config, self.jobs).as_dict(), os.getcwd())
         )
-        self._busy[actor.play.remote(play)] = (actor, play)
+        self._busy[actor.play.remote(play)] = (actor, play, time.monotonic() + self._config.time_limit)
 
     def finished(self) -> Finished:
         """See `Executor`."""
-        (ready, *_), _ = ray.wait(list(self._busy), num_returns=1)
-        actor, play = self._busy.pop(ready)
+        first, (actor, play, deadline) = min(self._busy.items(), key=lambda item: item[1][2])
+        found, _ = ray.wait(list(self._busy), num_returns=1, timeout=max(0.0, deadline - time.monotonic()))
+        if not found:
+            del self._busy[first]
+            ray.kill(actor)
+            return late(play, self._config)
+        (ready,) = found
+        actor, play, _ = self._busy.pop(ready)
         try:
             kind, answer, archive = ray.get(ready)
         except RayError as problem:
@@ -129,7 +136,7 @@ class RayExecutor:
             ray.wait([actor.close.remote() for actor in self._idle], num_returns=len(self._idle), timeout=30)
         except (RayError, ValueError):
             pass
-        for actor in [*self._idle, *(actor for actor, _ in self._busy.values())]:
+        for actor in [*self._idle, *(actor for actor, *_ in self._busy.values())]:
             ray.kill(actor)
         self._idle.clear()
         self._busy.clear()
