@@ -124,6 +124,20 @@ def test_only_whole_lines_count(tmp_path: Path) -> None:
     assert results([row("x", "infra_error"), row("x", score=7.0), row("x", "infra_error")])["x"]["score"] == 7.0
 
 
+@pytest.mark.parametrize("damage", [b"\n", b"{}}\n", b"5\n"])
+def test_a_damaged_line_costs_no_result(tmp_path: Path, damage: bytes) -> None:
+    with RunFolder(tmp_path / "run", config()) as folder:
+        (folder.episodes / "kept").mkdir()
+        folder.add(row("a"))
+        folder.add(row("b", folder="kept"))
+    path = tmp_path / "run" / "episodes.jsonl"
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + damage + second)
+    with pytest.raises(SceneActError, match="line 2 is no result"):
+        RunFolder(tmp_path / "run")
+    assert path.read_bytes() == first + damage + second and (tmp_path / "run" / "episodes" / "kept").is_dir()
+
+
 def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run", config()), pytest.raises(SceneActError, match="another process is writing"):
         RunFolder(tmp_path / "run")
@@ -143,8 +157,9 @@ def test_leftovers_are_removed(tmp_path: Path) -> None:
     # As a process leaves it that is killed.
     (folder.episodes / "moved-but-never-written").mkdir()
     (folder.playing / "half").mkdir(parents=True)
+    (folder.episodes / "a-note-of-the-user").touch()
     with RunFolder(tmp_path / "run") as folder:
-        assert [path.name for path in folder.episodes.iterdir()] == ["kept"]
+        assert {path.name for path in folder.episodes.iterdir()} == {"kept", "a-note-of-the-user"}
         assert not list(folder.playing.iterdir())
 
 

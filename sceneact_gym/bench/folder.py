@@ -25,6 +25,8 @@ from sceneact_gym.errors import SceneActError
 LINES = "episodes.jsonl"
 DONE = ("ok", "agent_error")
 """What needs no further attempt."""
+FIELDS = {"key", "status", "folder"}
+"""What a line of results has in any case."""
 
 
 class RunFolder:
@@ -80,7 +82,7 @@ class RunFolder:
         known = {row["folder"] for row in self.rows}
         for folder in self.episodes.iterdir():
             # Moved into its place by a process that died before it wrote the line.
-            if folder.name not in known:
+            if folder.name not in known and folder.is_dir() and not folder.is_symlink():
                 shutil.rmtree(folder)
         return BenchConfig.from_dict(about["config"])
 
@@ -100,9 +102,18 @@ class RunFolder:
         return self.path / LINES
 
     def _repair(self) -> list[dict[str, Any]]:
-        """The rows; a last line that was cut off is removed, so that the next one begins on its own."""
+        """The rows; a last line that was cut off is removed, so that the next one begins on its own.
+
+        Raises:
+            SceneActError: a line within the file is damaged. Nothing is removed: there may be results behind it.
+        """
         rows, length = read_rows(self.path)
         if self.lines.exists():
+            bad = [n for n, row in enumerate(rows, 1) if not isinstance(row, dict) or not FIELDS <= row.keys()]
+            if b"\n" in self.lines.read_bytes()[length:]:
+                bad.append(len(rows) + 1)
+            if bad:
+                raise SceneActError(f"{self.lines} is damaged: line {bad[0]} is no result; mend or remove it")
             os.truncate(self.lines, length)
         return rows
 
