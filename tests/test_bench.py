@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -22,7 +23,7 @@ from sceneact_gym import cli
 from sceneact_gym.agents import NoopAgent
 from sceneact_gym.bench.folder import RunFolder, results
 from sceneact_gym.bench.plan import BenchConfig, plays
-from sceneact_gym.bench.player import load_agent
+from sceneact_gym.bench.player import episode_row, load_agent, no_score
 from sceneact_gym.bench.runner import run_bench
 from sceneact_gym.errors import CaseNotFound, SceneActError
 from tests.agents.model_server import KEY, Fault, ModelServer, Say, Seen, serve
@@ -197,6 +198,23 @@ def test_a_run_and_its_folder(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run") as folder:
         assert run_bench(folder) == rows
     assert len((tmp_path / "run" / "episodes.jsonl").read_text().splitlines()) == 4
+
+
+def test_what_an_agent_tells_of_its_cost_never_ends_a_run() -> None:
+    class Told:
+        usage: Any = {"tokens": np.int64(3), "cost_usd": float("nan"), "by_turn": (np.float32(0.5), Path("x")), 4: True}
+
+    class Fails:
+        @property
+        def usage(self) -> Any:
+            raise RuntimeError("no usage")
+
+    (play,) = plays(config(cases=1))
+    usage = [episode_row(play, no_score(""), 1.0, agent)["usage"] for agent in (Told(), Fails(), object())]
+    assert usage == [
+        {"tokens": 3, "cost_usd": None, "by_turn": [0.5, "x"], "4": True}, {"unknown": "RuntimeError: no usage"}, None,
+    ]  # fmt: skip
+    assert json.loads(json.dumps(usage, allow_nan=False)) == usage
 
 
 def test_two_players_give_what_one_gives(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import shutil
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from sceneact_gym.agents import AGENTS, Agent
 from sceneact_gym.bench.plan import BenchConfig, Play
@@ -60,7 +62,11 @@ def episode_row(play: Play, result: Mapping[str, Any], seconds: float, agent: An
         seconds: how long it took.
         agent: who played it: its `privileged` and `usage` are written down where it has them.
     """
-    usage = getattr(agent, "usage", None)
+    try:
+        usage = json_values(getattr(agent, "usage", None))
+    except Exception as mistake:
+        # What an agent tells of its cost never voids a score.
+        usage = {"unknown": f"{type(mistake).__name__}: {mistake}"}
     return {
         "key": play.key,
         "env_id": play.env_id,
@@ -70,9 +76,22 @@ def episode_row(play: Play, result: Mapping[str, Any], seconds: float, agent: An
         "seed": play.seed,
         **result,
         "privileged": bool(getattr(agent, "privileged", False)),
-        "usage": dict(usage) if isinstance(usage, Mapping) else None,
+        "usage": usage if isinstance(usage, dict) else None,
         "seconds": round(seconds, 3),
     }
+
+
+def json_values(value: Any) -> Any:
+    """What an agent tells, as JSON values: numbers of NumPy are numbers, what is not finite is None, others are text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return {str(name): json_values(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_values(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def no_score(reason: str) -> dict[str, Any]:
