@@ -175,6 +175,7 @@ class Player:
                 self.host.config = replace(self.host.config, record_dir=self.folder.playing)
                 self._started = time.monotonic()
             self.episode = self.host.begin(self.play.case_id)
+            self._problem = ""
         except Exception as problem:
             log.error("the episode cannot begin: %s", problem, exc_info=not isinstance(problem, SceneActError))
             self._problem = f"the episode did not begin: {problem}"
@@ -186,9 +187,9 @@ class Player:
         assert episode is not None
         try:
             step = episode.act(call)
-        except Exception:
+        except Exception as problem:
             log.exception("a step failed")
-            step = None
+            step, self._problem = None, f"a step failed: {type(problem).__name__}: {problem}"
         if step is None or (episode.outcome is not None and episode.outcome.status == "infra_error"):
             self._end()
             return self._result(f"The host failed, through no fault of yours. {OVER}", is_error=True)
@@ -218,7 +219,9 @@ class Player:
             if self.episode is not None:
                 record = self.episode.trace.folder
                 try:
-                    result = outcome_info(self.episode.finish())
+                    # What a step that the host failed left behind says nothing about the client.
+                    if not self._problem:
+                        result = outcome_info(self.episode.finish())
                 except Exception as problem:
                     log.exception("the episode cannot be scored")
                     result = no_score(f"the episode cannot be scored: {problem}")

@@ -27,10 +27,12 @@ from sceneact_gym import cli
 from sceneact_gym.agents.simple import ORACLES
 from sceneact_gym.bench.folder import read_config, read_rows
 from sceneact_gym.bench.picture import episode_folders
+from sceneact_gym.bench.plan import BenchConfig
 from sceneact_gym.data.sources import open_source
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.mcp_images import SMALLEST_BUDGET, pack
-from sceneact_gym.trace import read_trace
+from sceneact_gym.mcp_player import Player, ServerConfig
+from sceneact_gym.trace import Trace, read_trace
 
 CASE = "layout-test-0003"
 ENDLESS = "import time\nbpy.data.objects['object_00'].location = (9, 9, 9)\ntime.sleep(60)"
@@ -297,6 +299,28 @@ def test_no_start_is_no_score(tmp_path: Path) -> None:
         assert result["status"] == "infra_error" and result["score"] is None and "did not begin" in result["reason"]
     assert "cancelled" in result["reason"] and not episode_folders(tmp_path / "left")
     until(lambda: processes(str(tmp_path)) == (set(), set()), "all gone")
+
+
+def test_a_step_that_the_host_fails_is_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = BenchConfig("mcp", ["camera"], case_ids=("camera-test-0000",))
+    player = Player(ServerConfig(run, tmp_path / "run"))
+
+    class FullDisk:
+        outcome = None
+        trace = Trace(None)
+
+        def act(self, call: Any) -> Any:
+            raise OSError(28, "No space left on device")
+
+        def finish(self) -> Any:
+            raise AssertionError("the scene is scored")
+
+    monkeypatch.setattr(player.host, "begin", lambda case_id: FullDisk())
+    assert player._begin() == ""
+    assert player._act({"name": "get_scene_info"}).is_error
+    ((row,), _) = read_rows(tmp_path / "run")
+    assert row["status"] == "infra_error" and row["score"] is None
+    assert row["reason"] == "a step failed: OSError: [Errno 28] No space left on device"
 
 
 @pytest.mark.parametrize("count", [1, 16])
