@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,7 @@ def test_the_same_run_folder_and_a_fresh_player_for_a_lost_one(
     assert first["status"] == "infra_error" and first["score"] is None and "Ray" in first["reason"]
     assert second["status"] == "ok" and second["attempt"] == 2 and second["usage"] == {"tokens": 12}
     assert gone(int((tmp_path / "pid").read_text()))
+    assert not list(Path(tempfile.gettempdir()).glob("sceneact-ray-*"))
 
 
 def test_mistakes_end_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ try:
 except ImportError as missing:
     raise SceneActError("the executor ray needs the package ray: pip install 'sceneact-gym[ray]'") from missing
 
+PREFIX = "sceneact-ray-"
 Answer = tuple[str, Any, bytes | None]
 
 
@@ -46,7 +47,8 @@ class RemotePlayer:
         self._config = config
         self._path = path
         self._player: Player | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="sceneact-ray-"))
+        sweep()
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
 
     def play(self, play: Play) -> Answer:
         """One episode: `("result", row, archive of the record)` or `("error", text, None)`."""
@@ -142,6 +144,7 @@ class RayExecutor:
         self._busy.clear()
         if self._began:
             ray.shutdown()
+        sweep()
 
 
 def connect(jobs: int) -> bool:
@@ -169,6 +172,14 @@ def connect(jobs: int) -> bool:
     except (RayError, ConnectionError, OSError, RuntimeError, ValueError) as problem:
         raise SceneActError(f"the Ray cluster {address} cannot be used: {problem}") from problem
     return True
+
+
+def sweep() -> None:
+    """Removes what players that were killed have left on this machine."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        process = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if process.isdigit() and not Path("/proc", process).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check(address: str) -> None:
