@@ -277,6 +277,37 @@ def test_what_does_not_end_is_no_score_and_is_played_again(tmp_path: Path, monke
     ]
 
 
+UNRULY = """
+import os
+from sceneact_gym.errors import InfraError
+
+class Agent:
+    def __init__(self, env, seed):
+        self.env = env
+        os.chdir("/")
+    def act(self, observation, info):
+        if info["case_id"].endswith("1"):
+            raise InfraError(" ")
+        self.env.unwrapped.host.audit = None
+        print("printed", flush=True)
+        return [{"name": "\\ud800\\x1b[2J", "arguments": {1: object()}}, {"name": "submit"}]
+"""
+
+
+def test_an_unruly_agent_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "agent_unruly.py").write_text(UNRULY)
+    lines: list[str] = []
+    with RunFolder(Path("run"), config("agent_unruly:Agent", cases=2, audit=True)) as folder:
+        first, *others = run_bench(folder, say=lines.append)
+    # Its record is found although it went elsewhere, and an audit that fails takes no score away.
+    assert first["status"] == "ok" and "not callable" in first["audit"]["unavailable"]
+    assert (tmp_path / "run" / "episodes" / first["folder"] / "trace.jsonl").is_file()
+    assert [row["status"] for row in others] == ["infra_error"] * 3
+    assert any(r"\ud800\x1b[2J" in line for line in lines) and all(line.isprintable() for line in lines)
+
+
 def test_what_never_works_stays_without_a_score_until_it_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,8 @@ class LocalExecutor:
         """
         self.jobs = jobs
         self._config = config
-        self._folder = folder
+        # Absolute: an agent may change the current folder of its process.
+        self._folder = folder.absolute()
         self._say = say
         self._count = itertools.count(1)
         self._idle: deque[_Process] = deque()

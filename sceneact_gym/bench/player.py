@@ -18,7 +18,7 @@ import numpy as np
 from sceneact_gym.agents import AGENTS, Agent
 from sceneact_gym.bench.plan import BenchConfig, Play
 from sceneact_gym.envs.base import SceneActEnv, outcome_info
-from sceneact_gym.errors import CaseNotFound, InfraError, SceneActError, blame
+from sceneact_gym.errors import CaseNotFound, InfraError, blame
 
 Say = Callable[[str], None]
 
@@ -82,7 +82,7 @@ def episode_row(play: Play, result: Mapping[str, Any], seconds: float, agent: An
 
 
 def json_values(value: Any) -> Any:
-    """What an agent tells, as JSON values: numbers of NumPy are numbers, what is not finite is None, others are text."""
+    """What an agent tells, as JSON values: NumPy numbers are numbers, what is not finite is None, the rest is text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Mapping):
@@ -117,7 +117,7 @@ class Player:
         self._factory = load_agent(config.agent)
         self._envs: dict[str, gym.Env[Any, Any]] = {}
         self._record_dir = record_dir
-        self._say = say
+        self._say = lambda line: say(plain(line))
 
     def play(self, play: Play) -> tuple[dict[str, Any], Path | None]:
         """One episode with an agent of its own.
@@ -163,6 +163,9 @@ class Player:
         except (InfraError, CaseNotFound) as failure:
             result = no_score(str(failure))
         record = env.episode.trace.folder if env.episode is not None else None
+        if record is not None and not record.is_dir():
+            # Of the episode before, whose record has been taken away: this one has not begun.
+            record = None
         if result["status"] == "infra_error":
             self._forget(play.env_id)
         row = episode_row(play, result, time.monotonic() - started, agent)
@@ -194,8 +197,8 @@ class Player:
     def _audit(env: SceneActEnv) -> dict[str, Any]:
         assert env.episode is not None
         try:
-            return dict(env.host.audit(env.episode))
-        except SceneActError as failure:
+            return dict(json_values(env.host.audit(env.episode)))
+        except Exception as failure:
             # An audit never voids a score.
             return {"unavailable": str(failure)}
 
@@ -210,14 +213,17 @@ def describe(action: Any, results: list[dict[str, Any]]) -> Iterator[str]:
     for (name, is_error), group in counts.items():
         times = f" x{len(group)}" if len(group) > 1 else ""
         first = group[0]["text"].strip().splitlines()[-1][:100] if is_error and group[0]["text"].strip() else ""
-        # What agent code prints may hold halves of surrogate pairs, which no terminal takes.
-        first = first.encode("utf-8", "backslashreplace").decode()
         yield f"{name}{times}" + (f"  ERROR: {first}" if is_error else "")
+
+
+def plain(line: str) -> str:
+    """Agents choose some of the text: what is no character for a terminal (escapes, half surrogate pairs) is spelt."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def describe_result(row: Mapping[str, Any]) -> str:
     """How an episode ended, in a line."""
     if row["score"] is None:
-        return f"no score ({row['status']}: {row['reason'].strip().splitlines()[-1][:200] if row['reason'] else ''})"
+        return f"no score ({row['status']}: {''.join(row['reason'].strip().splitlines()[-1:])[:200]})"
     metrics = ", ".join(f"{name} {value:.3f}" for name, value in row["metrics"].items() if isinstance(value, float))
     return f"score {row['score']:.1f} ({row['status']}; {metrics})"
