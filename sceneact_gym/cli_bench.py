@@ -64,7 +64,9 @@ def bench(
         raise ValueError("give --out NEW_FOLDER to begin a run, or --resume FOLDER to go on with one")
     if executor not in EXECUTORS:
         raise ValueError(f"executor must be one of {', '.join(EXECUTORS)}; it is {executor!r}")
-    config = None
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1; it is {jobs}")
+    config, source = None, options.source_of(source)
     if resume is None:
         made = options.env_options(
             protocol, toolset, max_steps, render_size, reference_size, samples, engine, isolation
@@ -108,7 +110,7 @@ def run(
 ) -> None:
     """Plays one environment and tells every step: `sceneact bench` for a first look. See it with `sceneact show`."""
     made = options.env_options(protocol, toolset, max_steps, render_size, reference_size, samples, engine, isolation)
-    cases = (case,) if case else ()
+    cases, source = (case,) if case else (), options.source_of(source)
     config = BenchConfig(agent, [options.task_of(env)], episodes, cases, 1, seed, source, split, made, audit)
     load_agent(agent)
     plays(config)

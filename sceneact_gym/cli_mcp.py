@@ -45,7 +45,7 @@ def mcp(
         protocol, toolset, max_steps, render_size, reference_size, samples, engine, isolation
     )
     folder = out or Path("runs") / f"{env.split('/')[-1].lower()}-mcp"
-    cases = (case,) if case else ()
+    cases, source = (case,) if case else (), options.source_of(source)
     run = BenchConfig("mcp", [task], cases=1, case_ids=cases, source=source, split=split, options=made)
     config = ServerConfig(run, folder, image_bytes)
     if http:

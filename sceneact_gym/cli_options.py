@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -54,3 +55,8 @@ def task_of(env_id: str) -> str:
     if env_id not in ENVS:
         raise ValueError(f"there is no environment {env_id!r}; there are {', '.join(ENVS)}")
     return next(task.name for task in TASKS.values() if task.env_id == env_id)
+
+
+def source_of(source: str) -> str:
+    """A source as a run folder keeps it: absolute, since the run may be resumed or reported from another folder."""
+    return source if source == "procedural" else str(Path(source).expanduser().absolute())

@@ -20,11 +20,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sceneact_gym import cli
+from sceneact_gym._version import __version__
 from sceneact_gym.agents import NoopAgent
 from sceneact_gym.bench.folder import RunFolder, results
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import episode_row, load_agent, no_score
 from sceneact_gym.bench.runner import run_bench
+from sceneact_gym.bench.summary import task_summaries
 from sceneact_gym.errors import CaseNotFound, SceneActError
 from tests.agents.model_server import KEY, Fault, ModelServer, Say, Seen, serve
 
@@ -65,6 +67,15 @@ def test_the_plan() -> None:
     assert BenchConfig.from_dict(json.loads(json.dumps(made.as_dict()))) == BenchConfig(**made.as_dict())
     only = config(tasks=["camera", "dynamic"], case_ids=("dynamic-test-0003",))
     assert [play.key for play in plays(only)] == ["dynamic-dynamic-test-0003-r0"]
+    # An endless split: each task plays its own cases too. What is named twice is played once.
+    ids = ("layout-train-0004", "camera-train-123456", "layout-train-0004")
+    ends = config(tasks=["camera", "layout", "camera"], split="train", case_ids=ids)
+    assert [play.case_id for play in plays(ends)] == ["camera-train-123456", "layout-train-0004"]
+
+
+def test_episodes_beyond_the_plan_are_not_missing() -> None:
+    rows = [{**row(play.key), "task": "camera"} for play in plays(config(cases=3))]
+    assert [task_summaries(config(cases=n), rows[:2])["camera"]["missing"] for n in (1, 2, 5)] == [0, 0, 3]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +84,8 @@ def test_the_plan() -> None:
         ({"tasks": ["chess"]}, "chess is no task"),
         ({"tasks": []}, "tasks must be some of"),
         ({"cases": 0}, "at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"split": "train", "case_ids": ("camera-train-1",)}, "camera-train-1"),
         ({"time_limit": 0}, "time_limit must be above 0"),
         ({"split": "train", "cases": None}, "has no end"),
         ({"case_ids": ("camera-test-9999",)}, "camera-test-9999"),
@@ -148,6 +161,9 @@ def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
         RunFolder(tmp_path / "elsewhere")
     (tmp_path / "run" / "config.json").write_text('{"package": "0.0.1", "config": {}}')
     with pytest.raises(SceneActError, match="version 0.0.1"):
+        RunFolder(tmp_path / "run")
+    (tmp_path / "run" / "config.json").write_text('{"package": "' + __version__ + '", "config": {"chess": 1}}')
+    with pytest.raises(ValueError, match="is no configuration of a run.*chess"):
         RunFolder(tmp_path / "run")
 
 
@@ -470,6 +486,8 @@ def test_the_commands_mistakes(
         (["--out", str(tmp_path / "b"), "--tasks", "chess"], "chess is no task"),
         (["--out", str(tmp_path / "c"), "--render-size", "8"], "render_size must be between"),
         (["--resume", str(tmp_path / "d")], "is no run folder"),
+        (["--out", str(tmp_path / "e"), "--jobs", "0"], "jobs must be at least 1"),
+        (["--out", str(tmp_path / "f"), "--source", "no-such"], f"{Path.cwd() / 'no-such'}"),
     ):
         monkeypatch.setattr("sys.argv", ["sceneact", "bench", *arguments])
         with pytest.raises(SystemExit) as stop:

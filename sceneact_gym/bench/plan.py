@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sceneact_gym.data.sources import open_source
+from sceneact_gym.data.sources import CaseSource, open_source
 from sceneact_gym.envs import ENVS
 from sceneact_gym.episode import EpisodeConfig
 from sceneact_gym.tasks import TASKS
@@ -54,6 +54,8 @@ class BenchConfig:
             raise ValueError(f"tasks must be some of {', '.join(TASKS)}; {', '.join(unknown) or 'none'} is no task")
         if self.repeats < 1 or (self.cases is not None and self.cases < 1):
             raise ValueError("cases and repeats must be at least 1")
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0; it is {self.seed}")
         if not self.time_limit > 0:
             raise ValueError(f"time_limit must be above 0 seconds; it is {self.time_limit}")
         self.episode_config()
@@ -75,8 +77,15 @@ class BenchConfig:
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> BenchConfig:
-        """From `as_dict`."""
-        return BenchConfig(**data)
+        """From `as_dict`.
+
+        Raises:
+            ValueError: it is no configuration.
+        """
+        try:
+            return BenchConfig(**data)
+        except TypeError as problem:
+            raise ValueError(f"it is no configuration of a run: {problem}") from problem
 
 
 @dataclass(frozen=True)
@@ -112,11 +121,12 @@ def plays(config: BenchConfig) -> list[Play]:
     """
     found: list[Play] = []
     env_of = {task.name: task.env_id for task in TASKS.values() if task.env_id in ENVS}
-    for name in config.tasks:
+    # Each once, however often it is named: an episode that is planned twice would always be missing once.
+    for name in dict.fromkeys(config.tasks):
         source = open_source(config.source, name, config.split)
         known = source.ids()
         if config.case_ids:
-            ids = [case_id for case_id in config.case_ids if known is None or case_id in known]
+            ids = [case_id for case_id in dict.fromkeys(config.case_ids) if _has(source, known, case_id)]
         elif config.cases is None and known is None:
             raise ValueError(f"the split {config.split} of {name} has no end: say how many cases")
         else:
@@ -131,3 +141,11 @@ def plays(config: BenchConfig) -> list[Play]:
     if missing:
         raise ValueError(f"no task of the run has the case {', '.join(sorted(missing))}")
     return found
+
+
+def _has(source: CaseSource, known: Sequence[str] | None, case_id: str) -> bool:
+    """Whether a source has a case, which is not made for that."""
+    if known is not None:
+        return case_id in known
+    number = case_id.rpartition("-")[2]
+    return number.isdecimal() and source.nth(int(number)) == case_id

@@ -25,7 +25,8 @@ def summary(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def task_summaries(config: BenchConfig, rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Per task of a benchmark run: `paper` and `strict`, each a `summary` of its scores, and the episodes `missing`."""
-    counted = list(results(rows).values())
+    by_key = results(rows)
+    counted = list(by_key.values())
     planned = plays(config)
     found: dict[str, dict[str, Any]] = {}
     for task in config.tasks:
@@ -33,6 +34,6 @@ def task_summaries(config: BenchConfig, rows: list[dict[str, Any]]) -> dict[str,
         paper, strict = (
             summary([{**row, "score": row.get(name)} for row in mine]) for name in ("score_paper", "score_strict")
         )
-        missing = sum(play.task == task for play in planned) - len(mine)
+        missing = sum(play.task == task and play.key not in by_key for play in planned)
         found[task] = {"paper": paper, "strict": strict, "missing": missing}
     return found
