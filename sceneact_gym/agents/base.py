@@ -13,8 +13,9 @@ class Agent(Protocol):
     """An agent that plays one episode; `sceneact bench` makes one per episode with `factory(env, seed)`.
 
     Besides `act` it may have: a method `reset(observation, info)` that sees the first observation before `act` does;
-    `privileged`, true when it reads what agents must not see, so that its results are marked; and `usage`, a mapping
-    of what it spent (tokens, cost), which is stored with the result.
+    `privileged`, true when it reads what agents must not see, so that its results are marked; `said`, the text that
+    came with its newest action, which is recorded for people who read the episode; and `usage`, a mapping of what it
+    spent (tokens, cost), which is stored with the result.
     """
 
     def act(self, observation: Any, info: Info) -> Any:

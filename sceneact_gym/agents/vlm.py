@@ -61,7 +61,10 @@ class VLMAgent(BaseAgent):
         config: which model, and its bounds.
         opening: the first message of the conversation.
         turns: what came after it and was not left out.
+        said: the text of the newest reply.
     """
+
+    said = ""
 
     def __init__(
         self,
@@ -139,12 +142,13 @@ class VLMAgent(BaseAgent):
             self._take(self._asked, info["results"])
             self._asked = None
         self._make_room()
+        self.said = ""
         limit = self._limit()
         if limit:
             self._usage.stopped = limit
             return []
         reply = self._ask(self._system, self.opening, self.turns, self._tools)
-        self._asked = reply
+        self._asked, self.said = reply, reply.text
         if not reply.calls:
             self._usage.stopped = "reply_without_calls"
         self._usage.tool_calls += len(reply.calls)

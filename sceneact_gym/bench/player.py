@@ -20,6 +20,8 @@ from sceneact_gym.bench.plan import BenchConfig, Play
 from sceneact_gym.envs.base import SceneActEnv, outcome_info
 from sceneact_gym.errors import CaseNotFound, InfraError, blame
 
+SAID_LIMIT = 20_000
+"""Characters of an agent's text that are recorded per step."""
 Say = Callable[[str], None]
 
 
@@ -149,6 +151,10 @@ class Player:
             while not ended:
                 with blame("the agent"):
                     action = agent.act(observation, info)
+                    said = getattr(agent, "said", None)
+                assert env.episode is not None
+                if isinstance(said, str) and said.strip():
+                    env.episode.trace.event("said", step=env.episode.steps + 1, text=said[:SAID_LIMIT])
                 with blame("the environment"):
                     observation, _, terminated, truncated, info = made.step(action)
                 for line in describe(action, info["results"]):

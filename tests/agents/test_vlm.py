@@ -33,6 +33,7 @@ from sceneact_gym.envs.base import SceneActEnv
 from sceneact_gym.errors import InfraError, SceneActError
 from sceneact_gym.tasks import TASKS
 from sceneact_gym.tools import anthropic_tools, openai_tools, toolset
+from sceneact_gym.trace import read_trace
 from tests.agents.model_server import KEY, Fault, ModelServer, Say, Seen, Status, serve
 
 Image8 = NDArray[np.uint8]
@@ -590,10 +591,13 @@ def test_the_runner_plays_it_by_name(server: ModelServer, tmp_path: Path, monkey
     monkeypatch.setenv("SCENEACT_API", "anthropic")
     monkeypatch.setenv("SCENEACT_BASE_URL", server.base_url("anthropic"))
     # The second case's server refuses for good, which the runner tries three times: it has no score.
-    server.play(ask("submit"), *[Status(400)] * 3)
+    server.play(dataclasses.replace(ask("submit"), text="I give up."), *[Status(400)] * 3)
     small = {"render_size": 32, "reference_size": 32, "render": {"samples": 1}}
     with RunFolder(tmp_path / "run", BenchConfig("vlm", ["camera"], 2, options=small)) as folder:
         rows = run_bench(folder)
     assert [row["status"] for row in rows] == ["ok"] + ["infra_error"] * 3
     assert rows[0]["score"] is not None and rows[1]["score"] is None and "HTTP 400" in rows[1]["reason"]
+    events = list(read_trace(tmp_path / "run" / "episodes" / rows[0]["folder"]))
+    assert [event["event"] for event in events] == ["begin", "said", "step", "end"]
+    assert (events[1]["step"], events[1]["text"]) == (1, "I give up.")
     assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())

@@ -139,6 +139,21 @@ def test_neighbours_are_linked_in_the_order_of_the_run(tmp_path):
     assert all(any(a.get("href") == "../../index.html" for a, _ in page.all("a")) for page in pages)
 
 
+def test_what_an_agent_said_stands_before_its_calls(tmp_path):
+    source = small.save_cases(tmp_path / "cases", [small.layout_case()])
+    small.run_folder(tmp_path / "run", source, [episode()])
+    (folder,) = (tmp_path / "run" / "episodes").iterdir()
+    begin, *steps = (folder / "trace.jsonl").read_text().splitlines()
+    said = json.dumps({"event": "said", "step": 2, "text": f"I move the chair.\n{HOSTILE}"})
+    (folder / "trace.jsonl").write_text("\n".join([begin, steps[0], said, *steps[1:]]) + "\n")
+    (run,) = load_runs([tmp_path / "run"])
+    write_episode(run, run.rows[0], tmp_path / "report", page_of(run, run.rows[0]))
+    page = Page(tmp_path / "report" / page_of(run, run.rows[0]))
+    assert [text for _, text in page.all("pre", "said")] == [f"I move the chair.\n{HOSTILE}"]
+    turns = [text for attributes, text in page.all("section", "turn")]
+    assert ["I move the chair." in text for text in turns] == [number == 1 for number in range(len(turns))]
+
+
 def test_text_of_a_model_never_becomes_markup_or_script(tmp_path):
     call = {"name": HOSTILE, "arguments": {"code": HOSTILE, HOSTILE: HOSTILE}}
     turns = [

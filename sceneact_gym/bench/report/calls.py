@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sceneact_gym.episode import parse_action
@@ -94,11 +94,13 @@ class Turn:
         number: from 1.
         calls: in order.
         raw: the action as it came, where it is no list of calls.
+        said: the agent's text.
     """
 
     number: int
     calls: Sequence[Call]
     raw: str
+    said: str = ""
 
     @property
     def few(self) -> bool:
@@ -129,6 +131,7 @@ def read_record(events: Sequence[Any], picture: Callable[[Any], Picture | None])
         picture: from the name of a picture in the trace to the one of the report.
     """
     record = Record()
+    said = ""
     for event in events:
         kind = event.get("event") if isinstance(event, dict) else None
         if kind == "begin":
@@ -138,8 +141,11 @@ def read_record(events: Sequence[Any], picture: Callable[[Any], Picture | None])
                 if event.get(name)
             }
             record.references = [picture(name) for name in _list(event.get("references"))]
+        elif kind == "said":
+            said = str(event.get("text") or "")
         elif kind == "step":
-            record.turns.append(_turn(len(record.turns) + 1, event, picture))
+            record.turns.append(replace(_turn(len(record.turns) + 1, event, picture), said=said))
+            said = ""
     return record
 
 
