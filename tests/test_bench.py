@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -291,6 +292,26 @@ def test_what_does_not_end_is_no_score_and_is_played_again(tmp_path: Path, monke
     assert [row["reason"] for row in rows if row["status"] == "infra_error"] == [
         "the episode did not end within the time limit of 15 seconds"
     ]
+
+
+def test_what_an_agent_forked_does_not_hide_that_its_player_is_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    # The forked process has the player's pipe, and lives until the test is over.
+    fault = """if os.fork():
+            os.kill(os.getpid(), signal.SIGKILL)
+        import time
+        while marks.exists():
+            time.sleep(0.1)
+        os._exit(0)"""
+    (tmp_path / "agent_forks.py").write_text(AGENT.replace("FAULT", fault))
+    try:
+        first, second = played(tmp_path / "run", config("agent_forks:Agent", cases=1, time_limit=20.0))
+    finally:
+        shutil.rmtree(tmp_path / "marks")
+    assert "exit code -9" in first["reason"] and second["status"] == "ok"
 
 
 UNRULY = """

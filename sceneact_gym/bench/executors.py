@@ -24,6 +24,10 @@ DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux."""
 
 
+LOOK = 1.0
+"""Seconds after which it is looked whether players that say nothing are alive."""
+
+
 class Finished(NamedTuple):
     """An episode that is over.
 
@@ -104,11 +108,15 @@ class LocalExecutor:
         """See `Executor`."""
         while True:
             slowest = min(self._busy.values(), key=lambda player: player.deadline)
-            ready = wait(list(self._busy), max(0.0, slowest.deadline - time.monotonic()))
-            if not ready:
+            left = slowest.deadline - time.monotonic()
+            ready = wait(list(self._busy), max(0.0, min(left, LOOK)))
+            if not ready and left <= 0:
                 del self._busy[slowest.pipe]
                 slowest.kill()
                 return late(slowest.play, self._config)
+            if not ready:
+                # A process that the agent forked may hold the pipe of a dead player open.
+                ready = [pipe for pipe, player in self._busy.items() if not player.alive]
             for pipe in ready:
                 assert isinstance(pipe, Connection)
                 player = self._busy[pipe]
@@ -163,10 +171,15 @@ class _Process:
     def take(self) -> Finished | str:
         """A line of text, or the episode at its end; a player that died is a fault of the host."""
         try:
+            if not self.alive and not self.pipe.poll():
+                raise EOFError
             kind, *answer = self.pipe.recv()
         except (EOFError, OSError):
             self._process.join(10)
-            return lost(self.play, f"the player's process ended with exit code {self._process.exitcode}")
+            reason = f"the player's process ended with exit code {self._process.exitcode}"
+            # One that only closed its pipe is of no use any more.
+            self.kill()
+            return lost(self.play, reason)
         if kind == "line":
             return str(answer[0])
         if kind == "error":
