@@ -152,8 +152,7 @@ class Player:
                 with blame("the agent"):
                     action = agent.act(observation, info)
                     said = getattr(agent, "said", None)
-                assert env.episode is not None
-                if isinstance(said, str) and said.strip():
+                if isinstance(said, str) and said.strip() and env.episode is not None:
                     env.episode.trace.event("said", step=env.episode.steps + 1, text=said[:SAID_LIMIT])
                 with blame("the environment"):
                     observation, _, terminated, truncated, info = made.step(action)
