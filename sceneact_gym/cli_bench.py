@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -132,7 +133,7 @@ def play(folder: RunFolder, jobs: int, executor: str, quiet: bool) -> None:
         TimeRemainingColumn(),
     )
     with _interruptible(folder.path), Progress(*columns, console=console, disable=quiet) as progress:
-        bar = progress.add_task(folder.config.agent, total=total, completed=done, state="")
+        bar = progress.add_task(escape(folder.config.agent), total=total, completed=done, state="")
         started, faults = time.monotonic(), 0
 
         def tell(row: dict[str, Any]) -> None:
@@ -178,7 +179,7 @@ def episode_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         metrics = {**row["metrics"], **row.get("audit", {})}
         made.add_row(
-            row["case_id"],
+            escape(row["case_id"]),
             "-" if row["score"] is None else f"{row['score']:.1f}",
             row["status"],
             str(row.get("steps", "-")),
@@ -191,7 +192,7 @@ def episode_table(rows: list[dict[str, Any]]) -> Table:
 def table(config: BenchConfig, rows: list[dict[str, Any]]) -> Table:
     """Per task the mean under both protocols with its standard error, and how the episodes ended."""
     privileged = " (privileged: it reads the truth)" if any(row.get("privileged") for row in rows) else ""
-    made = Table(title=config.agent + privileged)
+    made = Table(title=escape(config.agent) + privileged)
     for head in ("task", "paper", "strict", "ok", "agent error", "infra error", "missing"):
         # What is cut off is worth less than a wide table.
         made.add_column(head, no_wrap=" " not in head)

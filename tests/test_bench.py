@@ -494,6 +494,11 @@ def test_the_command(tmp_path: Path) -> None:
         cli.app, ["show", str(tmp_path / "run"), "--picture", str(tmp_path / "p.png"), "--episode", "1"]
     )
     assert shown.exit_code == 0 and "camera" in shown.output and (tmp_path / "p.png").stat().st_size > 500
+    # As `score-run` names agents after models: a name is no markup.
+    named = shutil.copytree(tmp_path / "run", tmp_path / "named") / "config.json"
+    named.write_text(named.read_text().replace('"noop"', '"[/b]model"'))
+    shown = CliRunner().invoke(cli.app, ["show", str(tmp_path / "named")])
+    assert shown.exit_code == 0 and "[/b]model" in shown.output
     again = CliRunner().invoke(cli.app, ["bench", "--resume", str(tmp_path / "run"), "--quiet"])
     assert again.exit_code == 0 and (tmp_path / "run" / "episodes.jsonl").read_text().splitlines() == lines
 
