@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -45,5 +46,5 @@ def report(
                 raise SceneActError(f"{path} cannot be written: {problem}") from problem
             typer.echo(f"{path.suffix[1:] or 'file'}: {path}")
     if out is not None:
-        write_site(runs, summary, out, typer.echo)
+        write_site(runs, summary, out, typer.echo, os.cpu_count() or 1)
         typer.echo(f"report: {out / 'index.html'}")

@@ -290,6 +290,19 @@ def test_only_files_where_only_files_are_asked_for(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "here" / "report" / MARKER).is_file()
 
 
+def test_two_processes_write_what_one_writes(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_runs(runs)
+    monkeypatch.setattr("sceneact_gym.bench.report.site.FEW_CASES", 2)
+    written = []
+    for jobs in (1, 2):
+        out = tmp_path / f"out-{jobs}"
+        write_site(loaded, summarise(loaded), out, lambda line: None, jobs)
+        written.append({path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()})
+    assert written[0] == written[1] and any(path.match("episodes/*/*.html") for path in written[0])
+
+
 def test_other_folders_are_left_alone(runs: list[Path], tmp_path: Path) -> None:
     loaded = load_runs(runs)
     (tmp_path / "file").write_text("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +138,10 @@ def _copied(folder: Path | None, name: Any, out: Path) -> Picture | None:
             if size is None or hashlib.sha256(data).hexdigest() != name:
                 return None
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
+            # Another process that writes pages must not meet half a picture.
+            part = target.with_suffix(f".{os.getpid()}.part")
+            part.write_bytes(data)
+            os.replace(part, target)
     except OSError:
         return None
     return None if size is None else Picture(target.name, *size)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,10 @@ from sceneact_gym.tasks import TASKS
 
 MARKER = "sceneact-report.json"
 """A folder with this file is a report, which a later one may replace."""
+FEW_CASES = 16
+"""With fewer cases, starting processes takes longer than they save."""
+Episode = tuple[int, int]
+"""Number of the run, and of the row in it."""
 SECTIONS = {
     "leaderboard": "Leaderboard",
     "detail": "Scores by task",
@@ -36,7 +43,9 @@ SECTIONS = {
 }
 
 
-def write_site(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Callable[[str], None]) -> None:
+def write_site(
+    runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Callable[[str], None], jobs: int = 1
+) -> None:
     """Writes the report's folder.
 
     Args:
@@ -44,6 +53,7 @@ def write_site(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell:
         summary: of `summarise`.
         out: a new or empty folder, or an earlier report, which is replaced once the new one is complete.
         tell: is called with a line of text now and then.
+        jobs: processes that write pages of episodes.
 
     Raises:
         SceneActError: there is something else in the folder.
@@ -54,7 +64,7 @@ def write_site(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell:
     shutil.rmtree(part, ignore_errors=True)
     try:
         part.mkdir(parents=True)
-        _write(runs, summary, part, tell)
+        _write(runs, summary, part, tell, jobs)
         old = out.parent / f".{out.name}.old-{os.getpid()}"
         if out.exists():
             os.replace(out, old)
@@ -76,20 +86,62 @@ def check_out(out: Path) -> None:
         raise SceneActError(f"{out} is neither empty nor an earlier report: give --out a new folder")
 
 
-def _write(runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Callable[[str], None]) -> None:
+def _write(
+    runs: Sequence[Run], summary: Mapping[str, Any], out: Path, tell: Callable[[str], None], jobs: int
+) -> None:
     (out / MARKER).write_text(json.dumps({"package": __version__}) + "\n", encoding="utf-8")
     (out / "assets").mkdir()
     for path in Path(__file__).parent.iterdir():
         if path.suffix in (".css", ".js"):
             shutil.copyfile(path, out / "assets" / path.name)
     write_page(out / "index.html", "index.html", **front_page(summary))
-    # Episodes of one case follow each other, so that its true scene is made once.
-    episodes = [(run, row) for run in runs for row in run.rows]
-    episodes.sort(key=lambda episode: (episode[1]["task"], episode[1]["case_id"]))
-    for done, (run, row) in enumerate(episodes, 1):
-        write_episode(run, row, out, page_of(run, row))
-        if done % 50 == 0:
-            tell(f"{done} of {len(episodes)} episodes")
+    # The episodes of one case stay together, so that its true scene is made once.
+    episodes = [(number, place) for number, run in enumerate(runs) for place in range(len(run.rows))]
+
+    def case(episode: Episode) -> tuple[str, str]:
+        row = runs[episode[0]].rows[episode[1]]
+        return row["task"], row["case_id"]
+
+    cases = [list(group) for _, group in itertools.groupby(sorted(episodes, key=case), key=case)]
+    done = 0
+    for count in _written(runs, cases, out, jobs):
+        if (done + count) // 50 > done // 50:
+            tell(f"{done + count} of {len(episodes)} episodes")
+        done += count
+
+
+def _written(runs: Sequence[Run], cases: Sequence[list[Episode]], out: Path, jobs: int) -> Iterator[int]:
+    """Writes pages case by case; how many, each time."""
+    if jobs == 1 or len(cases) < FEW_CASES:
+        for group in cases:
+            yield _write_case(runs, out, group)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (runs, out)) as pool:
+        try:
+            yield from pool.map(_write_mine, cases)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _write_case(runs: Sequence[Run], out: Path, group: Sequence[Episode]) -> int:
+    for number, place in group:
+        run = runs[number]
+        write_episode(run, run.rows[place], out, page_of(run, run.rows[place]))
+    return len(group)
+
+
+_mine: list[Any] = []
+
+
+def _begin(*given: Any) -> None:
+    """In a new process: keeps runs and folder, which are the same for all cases."""
+    _mine[:] = given
+
+
+def _write_mine(group: Sequence[Episode]) -> int:
+    runs, out = _mine
+    return _write_case(runs, out, group)
 
 
 def front_page(summary: Mapping[str, Any]) -> dict[str, Any]:
