@@ -19,7 +19,7 @@ from sceneact_gym import cli_options as options
 from sceneact_gym.agents import AGENTS
 from sceneact_gym.bench.folder import DONE, RunFolder, read_config, read_rows, results
 from sceneact_gym.bench.plan import BenchConfig, plays
-from sceneact_gym.bench.player import load_agent
+from sceneact_gym.bench.player import describe_result, load_agent, plain
 from sceneact_gym.bench.runner import EXECUTORS, run_bench
 from sceneact_gym.bench.summary import task_summaries
 from sceneact_gym.errors import SceneActError
@@ -86,6 +86,11 @@ def bench(
     with RunFolder(out if resume is None else resume, config) as folder:  # type: ignore[arg-type]
         play(folder, jobs, executor, quiet)
         console.print(table(folder.config, folder.rows))
+        faults = [row for row in results(folder.rows).values() if row["status"] not in DONE]
+        if faults:
+            last = plain(describe_result(faults[-1]))
+            console.print(f"{len(faults)} without a score; the last one: {last}", markup=False)
+            console.print(f"try them again with: sceneact bench --resume {folder.path}", markup=False)
         console.print(f"run folder: {folder.path}", markup=False)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sceneact_gym import cli
+from sceneact_gym import cli, cli_bench
 from sceneact_gym._version import __version__
 from sceneact_gym.agents import NoopAgent
 from sceneact_gym.bench.folder import RunFolder, results
@@ -501,6 +501,16 @@ def test_the_command(tmp_path: Path) -> None:
     assert shown.exit_code == 0 and "[/b]model" in shown.output
     again = CliRunner().invoke(cli.app, ["bench", "--resume", str(tmp_path / "run"), "--quiet"])
     assert again.exit_code == 0 and (tmp_path / "run" / "episodes.jsonl").read_text().splitlines() == lines
+
+
+def test_the_command_says_why_episodes_have_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_bench, "run_bench", lambda *_: None)
+    with RunFolder(tmp_path / "run", config(cases=1)) as folder:
+        key = plays(folder.config)[0].key
+        folder.add(row(key, "infra_error", task="camera", score=None, reason="Traceback\n[/b]the model \x1b is down"))
+    said = CliRunner().invoke(cli.app, ["bench", "--resume", str(tmp_path / "run"), "--quiet"])
+    assert said.exit_code == 0 and "1 without a score" in said.output and r"[/b]the model \x1b is down" in said.output
+    assert f"--resume {tmp_path / 'run'}" in said.output
 
 
 def test_the_commands_mistakes(

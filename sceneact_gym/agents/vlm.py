@@ -40,7 +40,7 @@ from sceneact_gym.agents.vlm_messages import (
     picture_count,
     transcript,
 )
-from sceneact_gym.errors import InfraError
+from sceneact_gym.errors import InfraError, SceneActError
 
 FIRST_WAIT = 1.0
 """Seconds before the second try; each further try waits twice as long."""
@@ -85,11 +85,14 @@ class VLMAgent(BaseAgent):
             sleep: waits between tries.
 
         Raises:
-            SceneActError: no model, no key, or the client is not installed.
-            ValueError: a setting is not possible.
+            SceneActError: no model, no key, a variable that cannot be read, or the client is not installed.
         """
         super().__init__(env, seed)
-        self.config = config or VLMConfig.from_environment()
+        try:
+            self.config = config or VLMConfig.from_environment()
+        except ValueError as problem:
+            # Of the user's making, and the same in every episode: no fault that may pass.
+            raise SceneActError(str(problem)) from problem
         c = self.config
         self.api = api or APIS[c.api](c.model, c.base_url, c.timeout, c.max_output_tokens, c.request)
         self._sleep = sleep

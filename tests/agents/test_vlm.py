@@ -231,6 +231,10 @@ def test_settings_from_the_environment(tmp_path: Path) -> None:
 @BOTH
 def test_what_is_missing_is_said_before_anything_starts(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     variable = f"{api.upper()}_API_KEY"
+    monkeypatch.setenv("SCENEACT_MODEL", "m")
+    monkeypatch.setenv("SCENEACT_MAX_CALLS", "many")
+    with pytest.raises(SceneActError, match="SCENEACT_MAX_CALLS"):
+        VLMAgent(None)  # type: ignore[arg-type]
     monkeypatch.delenv(variable)
     with pytest.raises(SceneActError, match=variable):
         VLMAgent(None, config=VLMConfig("m", api))  # type: ignore[arg-type]
