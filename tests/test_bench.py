@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -192,6 +193,21 @@ def test_a_full_disk_keeps_what_is_there(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             folder.add(row("b"))
+        assert folder.lines.read_bytes() == before and folder.done() == {"a"}
+
+
+def test_a_line_that_fits_in_part_only_is_taken_back(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run", config()) as folder:
+        folder.add(row("a"))
+        before = folder.lines.read_bytes()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # As on a full disk: the file takes half of the next line.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 500, limits[1]))
+        try:
+            with pytest.raises(OSError, match="too large"):
+                folder.add(row("b", reason="x" * 600))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert folder.lines.read_bytes() == before and folder.done() == {"a"}
 
 

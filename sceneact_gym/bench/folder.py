@@ -128,11 +128,13 @@ class RunFolder:
     def add(self, row: Mapping[str, Any]) -> None:
         """Appends a result; it is on the disk when this returns."""
         data = (json.dumps(dict(row), allow_nan=False) + "\n").encode()
-        with self.lines.open("ab") as file:
+        # No buffer: closing one writes once more what did not fit, behind what was taken back.
+        with self.lines.open("ab", buffering=0) as file:
             start = file.tell()
             try:
-                file.write(data)
-                file.flush()
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
                 os.fsync(file.fileno())
             except OSError:
                 os.truncate(self.lines, start)
