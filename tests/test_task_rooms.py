@@ -11,7 +11,10 @@ import pytest
 
 from sceneact_gym.agents import OracleAgent
 from sceneact_gym.agents.simple import ORACLES
+from sceneact_gym.blender.process import OperationError
+from sceneact_gym.data.sources import open_source
 from sceneact_gym.evaluators import gltf
+from sceneact_gym.tasks import TASKS, Submission
 
 SMALL = {"render_size": 32, "reference_size": 32, "render": {"samples": 1}}
 IDS = ("Layout", "LayoutMultiView", "Reconstruction")
@@ -87,6 +90,21 @@ def test_the_scene_tells_nothing_of_the_truth(env: gym.Env) -> None:
     # No orphan mesh is left from building the scene.
     assert len(set(counts.split())) == 1
     assert set(episode.protected) >= {view.name for view in episode.case.public.views}
+
+
+@pytest.mark.parametrize("task", ["layout", "layout_multiview", "reconstruction"])
+def test_a_scene_that_cannot_be_read_is_of_the_agents_making(task: str) -> None:
+    """Too large a scene scores 0; were it a fault, an agent could take itself out of a mean."""
+    case = open_source("procedural", task, "test").load(f"{task}-test-0000")
+
+    class TooLarge:
+        def query_with_data(self, operation: str, **args: Any) -> Any:
+            raise OperationError("the scene is too large")
+
+    assert TASKS[task].collect(TooLarge(), case, None) is None  # type: ignore[arg-type]
+    for submission in (None, Submission({}, {"scene.glb": b"glTF"})):
+        score = TASKS[task].evaluate(case, submission, "strict")
+        assert score.score == 0.0 and not score.valid and score.reason
 
 
 def test_removing_a_given_object_is_undone(layout: gym.Env) -> None:

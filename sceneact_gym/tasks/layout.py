@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sceneact_gym.blender.draco import decode_draco
+from sceneact_gym.blender.process import OperationError
 from sceneact_gym.blender.session import BlenderSession
 from sceneact_gym.cases import Case, View
 from sceneact_gym.evaluators import gltf
@@ -100,12 +101,22 @@ class LayoutTask(Task):
 
     def collect(self, session: BlenderSession, case: Case, baseline: Any) -> Submission | None:
         """The world meshes of `object_*` as GLB."""
-        meshes = collect_meshes(session, evaluator.PREFIX)
+        try:
+            meshes = collect_meshes(session, evaluator.PREFIX)
+        except OperationError:
+            return None
         return Submission({"objects": [mesh.name for mesh in meshes]}, {"scene.glb": meshes_glb(meshes)})
 
     def evaluate(self, case: Case, submission: Submission | None, protocol: Protocol) -> Score:
         """ADD-S, PosErr and Chamfer in metres."""
-        predicted = {} if submission is None else vertices_by_name(submission.files["scene.glb"])
+        predicted: dict[str, np.ndarray] = {}
+        unread = ""
+        if submission is not None:
+            try:
+                predicted = vertices_by_name(submission.files["scene.glb"])
+            except gltf.GltfError as problem:
+                # The agent's scene, too large or beyond all coordinates: no fault of the evaluator.
+                unread = str(problem)
         truth = list(vertices_by_name(case.truth["scene.glb"].tobytes()).values())
         result = evaluator.evaluate(
             predicted,
@@ -115,7 +126,8 @@ class LayoutTask(Task):
             object_floors=case.truth["object_floors"],
         )
         names = ("add_s", "pos_err", "chamfer", "pa", "ss", "n_altered", "n_extra")
-        return Score(result.score, {name: getattr(result, name) for name in names}, result.valid, result.reason)
+        metrics = {name: getattr(result, name) for name in names}
+        return Score(result.score, metrics, result.valid, unread or result.reason)
 
     def reference_views(self, case: Case) -> Sequence[View]:
         """The given cameras."""

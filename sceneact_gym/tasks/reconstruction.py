@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sceneact_gym.blender.process import OperationError
 from sceneact_gym.blender.session import BlenderSession
 from sceneact_gym.cases import Case, View
 from sceneact_gym.evaluators import gltf
@@ -71,18 +72,28 @@ class ReconstructionTask(Task):
 
     def collect(self, session: BlenderSession, case: Case, baseline: Any) -> Submission | None:
         """All visible meshes as GLB."""
-        meshes = [mesh for mesh in collect_meshes(session) if len(mesh.faces)]
+        try:
+            meshes = [mesh for mesh in collect_meshes(session) if len(mesh.faces)]
+        except OperationError:
+            return None
         if not meshes:
             return None
         return Submission({"meshes": [mesh.name for mesh in meshes]}, {"scene.glb": meshes_glb(meshes)})
 
     def evaluate(self, case: Case, submission: Submission | None, protocol: Protocol) -> Score:
         """F scores and coverage in [0, 1], centroid error and Chamfer in metres."""
-        predicted = [] if submission is None else gltf.load(submission.files["scene.glb"]).world_meshes()
+        predicted, unread = [], ""
+        if submission is not None:
+            try:
+                predicted = list(gltf.load(submission.files["scene.glb"]).world_meshes())
+            except gltf.GltfError as problem:
+                # The agent's scene, too large or beyond all coordinates: no fault of the evaluator.
+                unread = str(problem)
         truth = gltf.load(case.truth["scene.glb"].tobytes()).world_meshes()
         result = evaluator.evaluate(predicted, truth, protocol=protocol)
         names = "f5 match_rate centroid_err region_f5 coverage scene_f2 scene_f5 scene_f10 chamfer".split()
-        return Score(result.score, {name: getattr(result, name) for name in names}, result.valid, result.reason)
+        metrics = {name: getattr(result, name) for name in names}
+        return Score(result.score, metrics, result.valid, unread or result.reason)
 
     def reference_views(self, case: Case) -> Sequence[View]:
         """The given cameras."""
