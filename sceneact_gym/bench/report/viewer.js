@@ -413,6 +413,9 @@
         canvas.hidden = true;
         return say("This browser shows no WebGL 2, which the 3D view needs; the pictures below show the same scenes.");
       }
+      // A canvas with a context is black until something is drawn, and the scenes may take a while.
+      gl.clearColor(...color("back"), 1);
+      gl.clear(gl.COLOR_BUFFER_BIT);
       programs = build();
       gl.enable(gl.DEPTH_TEST);
       gl.depthFunc(gl.LEQUAL);
@@ -426,6 +429,7 @@
       say(`The 3D view cannot be shown: ${problem.message}.`);
     }
   };
+  say("The 3D view is loading.");
   new IntersectionObserver((seen, observer) => {
     if (!seen.some((entry) => entry.isIntersecting)) return;
     observer.disconnect();
