@@ -19,7 +19,7 @@ from sceneact_gym import cli_options as options
 from sceneact_gym.agents import AGENTS
 from sceneact_gym.bench.folder import DONE, RunFolder, read_config, read_rows, results
 from sceneact_gym.bench.plan import BenchConfig, plays
-from sceneact_gym.bench.player import describe_result, load_agent, plain
+from sceneact_gym.bench.player import agent_settings, describe_result, plain
 from sceneact_gym.bench.runner import EXECUTORS, run_bench
 from sceneact_gym.bench.summary import task_summaries
 from sceneact_gym.errors import SceneActError
@@ -33,6 +33,7 @@ AgentName = Annotated[str, typer.Option(help=f"{', '.join(AGENTS)}, or package.m
 
 
 def bench(
+    context: typer.Context,
     agent: AgentName = "noop",
     tasks: Annotated[str, typer.Option(help=f"Comma-separated: {', '.join(TASKS)}.")] = "camera",
     cases: Annotated[int | None, typer.Option(help="Cases per task; all of the split by default.")] = None,
@@ -63,6 +64,14 @@ def bench(
     """Runs an agent over many cases; what is interrupted goes on with --resume and loses only running episodes."""
     if (out is None) == (resume is None):
         raise ValueError("give --out NEW_FOLDER to begin a run, or --resume FOLDER to go on with one")
+    if resume is not None:
+        kept = ("resume", "jobs", "executor", "quiet")
+        # By its name: typer brings a click of its own.
+        sources = {name: context.get_parameter_source(name) for name in context.params if name not in kept}
+        given = [name for name, where in sources.items() if where is not None and where.name == "COMMANDLINE"]
+        more = ", ".join("--" + name.replace("_", "-") for name in given)
+        if more:
+            raise ValueError(f"--resume takes everything else from the folder: leave out {more}")
     if executor not in EXECUTORS:
         raise ValueError(f"executor must be one of {', '.join(EXECUTORS)}; it is {executor!r}")
     if jobs < 1:
@@ -81,7 +90,7 @@ def bench(
             agent, names, cases, tuple(case or ()), repeats, seed, source, split, made, audit, time_limit
         )
         # Mistakes should be told before a folder is made.
-        load_agent(agent)
+        agent_settings(agent)
         plays(config)
     with RunFolder(out if resume is None else resume, config) as folder:  # type: ignore[arg-type]
         play(folder, jobs, executor, quiet)
@@ -92,6 +101,8 @@ def bench(
             console.print(f"{len(faults)} without a score; the last one: {last}", markup=False)
             console.print(f"try them again with: sceneact bench --resume {folder.path}", markup=False)
         console.print(f"run folder: {folder.path}", markup=False)
+        if faults:
+            raise typer.Exit(1)
 
 
 def run(
@@ -118,12 +129,15 @@ def run(
     made = options.env_options(protocol, toolset, max_steps, render_size, reference_size, samples, engine, isolation)
     cases, source = (case,) if case else (), options.source_of(source)
     config = BenchConfig(agent, [options.task_of(env)], episodes, cases, 1, seed, source, split, made, audit)
-    load_agent(agent)
+    agent_settings(agent)
     plays(config)
     path = out or _new_folder(f"{env.split('/')[-1].lower()}-{agent.replace(':', '-')}")
     with RunFolder(path, config) as folder, _interruptible(path):
         run_bench(folder, say=(lambda line: None) if quiet else (lambda line: console.print(line, markup=False)))
+        faults = len(plays(config)) - len(folder.done())
     show_run(path)
+    if faults:
+        raise typer.Exit(1)
 
 
 def play(folder: RunFolder, jobs: int, executor: str, quiet: bool) -> None:

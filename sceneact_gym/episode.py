@@ -74,6 +74,8 @@ class EpisodeConfig:
             raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}; it is {self.protocol!r}")
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"max_steps must be at least 1; it is {self.max_steps}")
+        if any(isinstance(step, bool) or not isinstance(step, int) or step < 1 for step in self.checkpoints):
+            raise ValueError(f"checkpoints must be numbers of steps from 1 on; they are {list(self.checkpoints)!r}")
         for name in ("reference_size", "render_size"):
             if not 16 <= getattr(self, name) <= 1024:
                 raise ValueError(f"{name} must be between 16 and 1024 pixels; it is {getattr(self, name)}")

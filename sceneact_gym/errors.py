@@ -31,11 +31,11 @@ def blame(whom: str) -> Iterator[None]:
         whom: for example `the evaluator`.
 
     Raises:
-        InfraError: instead of any exception but those of this package and of the operating system.
+        InfraError: instead of any exception but those of this package.
     """
     try:
         yield
-    except (SceneActError, OSError):
+    except SceneActError:
         raise
     except Exception as mistake:
         raise InfraError(f"{whom} failed: {traceback.format_exc(limit=-4)}") from mistake

@@ -179,7 +179,7 @@ class Player:
         except Exception as problem:
             log.error("the episode cannot begin: %s", problem, exc_info=not isinstance(problem, SceneActError))
             self._problem = f"the episode did not begin: {problem}"
-            return "Blender could not be started on this machine; the next call tries again. No step was used."
+            return "The episode could not be started on this machine; the next call tries again. No step was used."
         return ""
 
     def _act(self, call: dict[str, Any]) -> types.CallToolResult:

@@ -28,7 +28,7 @@ from sceneact_gym.bench.folder import RunFolder, results
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import episode_row, load_agent, no_score
 from sceneact_gym.bench.runner import run_bench
-from sceneact_gym.bench.summary import task_summaries
+from sceneact_gym.bench.summary import summary, task_summaries
 from sceneact_gym.errors import CaseNotFound, SceneActError
 from tests.agents.model_server import KEY, Fault, ModelServer, Say, Seen, serve
 
@@ -278,7 +278,7 @@ FAULTS = {
     "the player is killed": ("os.kill(os.getpid(), signal.SIGKILL)", "exit code -9"),
     "the agent has a mistake": ("return [][1]", "IndexError"),
     "the model server is down": ("raise InfraError('the model server does not answer')", "does not answer"),
-    "the disk is full": ("raise OSError(28, 'No space left on device')", "No space left"),
+    "the agent's disk is full": ("raise OSError(28, 'No space left on device')", "the agent failed: "),
 }
 
 
@@ -380,6 +380,38 @@ def test_what_never_works_stays_without_a_score_until_it_is_resumed(
     with RunFolder(tmp_path / "run") as folder:
         rows = run_bench(folder)
     assert len(rows) == 4 and rows[-1]["status"] == "ok" and rows[-1]["attempt"] == 4
+
+
+def test_a_run_goes_on_with_the_same_agent_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "agent_set.py").write_text(
+        "import os\n"
+        "class Agent:\n"
+        "    def __init__(self, env, seed): pass\n"
+        "    def act(self, observation, info): return []\n"
+        "    @staticmethod\n"
+        "    def settings(): return {'model': os.environ['THE_MODEL'], 'limit': 5}\n"
+    )
+    monkeypatch.setenv("THE_MODEL", "first")
+    rows = played(tmp_path / "run", config("agent_set:Agent", cases=1))
+    stored = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert stored["agent_settings"] == {"model": "first", "limit": 5}
+    monkeypatch.setenv("THE_MODEL", "second")
+    with RunFolder(tmp_path / "run") as folder:
+        with pytest.raises(SceneActError, match="model was 'first' and is 'second'; results would be mixed"):
+            run_bench(folder)
+        monkeypatch.setenv("THE_MODEL", "first")
+        assert run_bench(folder) == rows
+
+
+def test_repeats_are_no_more_cases() -> None:
+    scores = [("a", 10.0), ("a", 30.0), ("b", 60.0), ("c", None)]
+    rows = [{"case_id": case, "score": s, "status": "ok" if s else "infra_error"} for case, s in scores]
+    found = summary(rows)
+    # By hand: 20 and 60; their mean is 40, their deviation 28.28, over the root of two 20.
+    assert (found["mean_score"], found["episodes"], found["infra_error"]) == (40.0, 4, 1)
+    assert found["standard_error"] == pytest.approx(20.0)
 
 
 def test_mistakes_of_the_user_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,7 +557,7 @@ def test_the_command_says_why_episodes_have_no_score(tmp_path: Path, monkeypatch
         key = plays(folder.config)[0].key
         folder.add(row(key, "infra_error", task="camera", score=None, reason="Traceback\n[/b]the model \x1b is down"))
     said = CliRunner().invoke(cli.app, ["bench", "--resume", str(tmp_path / "run"), "--quiet"])
-    assert said.exit_code == 0 and "1 without a score" in said.output and r"[/b]the model \x1b is down" in said.output
+    assert said.exit_code == 1 and "1 without a score" in said.output and r"[/b]the model \x1b is down" in said.output
     assert f"--resume {tmp_path / 'run'}" in said.output
 
 
@@ -538,6 +570,8 @@ def test_the_commands_mistakes(
         (["--out", str(tmp_path / "b"), "--tasks", "chess"], "chess is no task"),
         (["--out", str(tmp_path / "c"), "--render-size", "8"], "render_size must be between"),
         (["--resume", str(tmp_path / "d")], "is no run folder"),
+        (["--resume", str(tmp_path / "d"), "--render-size", "64", "--jobs", "2"], "folder: leave out --render-size"),
+        (["--out", str(tmp_path / "e"), "--checkpoints", "5,-5"], "checkpoints must be numbers of steps from 1"),
         (["--out", str(tmp_path / "e"), "--jobs", "0"], "jobs must be at least 1"),
         (["--out", str(tmp_path / "f"), "--source", "no-such"], f"{Path.cwd() / 'no-such'}"),
     ):

@@ -15,7 +15,8 @@ class Agent(Protocol):
     Besides `act` it may have: a method `reset(observation, info)` that sees the first observation before `act` does;
     `privileged`, true when it reads what agents must not see, so that its results are marked; `said`, the text that
     came with its newest action, which is recorded for people who read the episode; and `usage`, a mapping of what it
-    spent (tokens, cost), which is stored with the result.
+    spent (tokens, cost), which is stored with the result. The factory may have `settings()`: JSON values that results
+    depend on and that are not its arguments, for example a model's name. A run goes on under the same ones only.
     """
 
     def act(self, observation: Any, info: Info) -> Any:

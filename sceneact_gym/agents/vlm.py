@@ -100,6 +100,13 @@ class VLMAgent(BaseAgent):
         self.opening = Opening("")
         self.turns: list[Turn] = []
 
+    @staticmethod
+    def settings() -> dict[str, Any]:
+        """What of the environment variables changes results; neither the server's address nor a key."""
+        config = VLMConfig.from_environment()
+        names = ("model", "api", "max_output_tokens", "context_tokens", "max_calls", "max_tokens", "max_cost")
+        return {**{name: getattr(config, name) for name in names}, "request": dict(config.request)}
+
     @property
     def usage(self) -> dict[str, Any]:
         """What the episode has taken so far, as JSON values; see `Usage`."""

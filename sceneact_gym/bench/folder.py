@@ -20,6 +20,7 @@ from typing import Any
 
 from sceneact_gym._version import __version__
 from sceneact_gym.bench.plan import BenchConfig
+from sceneact_gym.bench.player import agent_settings
 from sceneact_gym.errors import SceneActError
 
 LINES = "episodes.jsonl"
@@ -67,9 +68,7 @@ class RunFolder:
                 # Another process was faster between the look into the folder and the lock.
                 raise SceneActError(f"another process has just begun a run in {self.path}: give a new folder")
             begun = {"package": __version__, **_versions(), "config": config.as_dict()}
-            part = self.path / "config.part"
-            part.write_text(json.dumps(begun, indent=1) + "\n", encoding="utf-8")
-            os.replace(part, self.path / "config.json")
+            self._write_config(begun)
         about = read_config(self.path)
         if about["package"] != __version__:
             raise SceneActError(
@@ -116,6 +115,31 @@ class RunFolder:
                 raise SceneActError(f"{self.lines} is damaged: line {bad[0]} is no result; mend or remove it")
             os.truncate(self.lines, length)
         return rows
+
+    def _write_config(self, about: Mapping[str, Any]) -> None:
+        part = self.path / "config.part"
+        part.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        os.replace(part, self.path / "config.json")
+
+    def check_agent(self) -> None:
+        """Writes down the settings of the agent, or refuses to go on if they are others than those of the run.
+
+        Raises:
+            SceneActError: they are; or the agent cannot be made.
+            ValueError: there is no such agent.
+        """
+        now = agent_settings(self.config.agent)
+        about = read_config(self.path)
+        then = about.setdefault("agent_settings", now)
+        others = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
+        if not others:
+            self._write_config(about)
+        else:
+            changes = ", ".join(f"{name} was {then.get(name)!r} and is {now.get(name)!r}" for name in others)
+            raise SceneActError(
+                f"the run in {self.path} was begun with other settings of the agent {self.config.agent}: {changes}; "
+                "results would be mixed"
+            )
 
     def attempts(self, key: str) -> int:
         """How often an episode was finished, in whatever way."""

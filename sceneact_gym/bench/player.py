@@ -55,6 +55,16 @@ def load_agent(spec: str) -> Callable[..., Agent]:
     return factory
 
 
+def agent_settings(spec: str) -> dict[str, Any]:
+    """What an agent's results depend on besides its arguments, as JSON values: what its factory's `settings()` gives.
+
+    Raises:
+        SceneActError, ValueError: there is no such agent, or it cannot be made out of the environment variables.
+    """
+    settings = getattr(load_agent(spec), "settings", None)
+    return json_values(settings()) if callable(settings) else {}
+
+
 def episode_row(play: Play, result: Mapping[str, Any], seconds: float, agent: Any = None) -> dict[str, Any]:
     """The result of an episode as it stands in a run folder, JSON values.
 

@@ -9,7 +9,7 @@ from typing import Any
 from sceneact_gym.bench.executors import Executor, LocalExecutor
 from sceneact_gym.bench.folder import RunFolder
 from sceneact_gym.bench.plan import plays
-from sceneact_gym.bench.player import Say, load_agent, silent
+from sceneact_gym.bench.player import Say, silent
 
 TRIES = 3
 """How often an episode is played in one run while Blender, the host or the agent's code fails."""
@@ -22,6 +22,8 @@ def run_bench(
     folder: RunFolder, jobs: int = 1, tell: Tell = lambda row: None, executor: str = "local", say: Say = silent
 ) -> list[dict[str, Any]]:
     """Plays what a run folder lacks.
+
+    A script that calls this needs `if __name__ == "__main__":`, since players are fresh processes that import it.
 
     Args:
         folder: the run; episodes that have a result which counts are not played again.
@@ -40,7 +42,7 @@ def run_bench(
     """
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1; it is {jobs}")
-    load_agent(folder.config.agent)
+    folder.check_agent()
     done = folder.done()
     waiting = deque(play for play in plays(folder.config) if play.key not in done)
     if not waiting:

@@ -12,8 +12,15 @@ from sceneact_gym.bench.plan import BenchConfig, plays
 
 
 def summary(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Counts by status, the mean score (without infrastructure errors), and its standard error."""
-    scores = [result["score"] for result in results if result["score"] is not None]
+    """Counts by status, the mean score over cases (without infrastructure errors), and its standard error.
+
+    The repeats of a case are averaged first: they are not independent of each other.
+    """
+    by_case: dict[str, list[float]] = {}
+    for result in results:
+        if result["score"] is not None:
+            by_case.setdefault(result["case_id"], []).append(result["score"])
+    scores = [float(np.mean(of_case)) for of_case in by_case.values()]
     statuses = [result["status"] for result in results]
     return {
         "episodes": len(results),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import json
 import os
@@ -60,8 +61,12 @@ def write_site(
     """
     out = out.resolve()
     check_out(out)
+    for left in out.parent.glob(f".{glob.escape(out.name)}.part-*"):
+        # Of a process that was killed while it wrote.
+        process = left.name.rpartition("-")[2]
+        if process.isdigit() and (int(process) == os.getpid() or not Path("/proc", process).exists()):
+            shutil.rmtree(left, ignore_errors=True)
     part = out.parent / f".{out.name}.part-{os.getpid()}"
-    shutil.rmtree(part, ignore_errors=True)
     try:
         part.mkdir(parents=True)
         _write(runs, summary, part, tell, jobs)
