@@ -61,7 +61,7 @@ def _own(folder: Path, source: str | None, protocols: Sequence[Protocol], out: P
     run = stored.read_stored(folder, source)
     episodes = stored.rescore(run, protocols)
     if out is not None:
-        with RunFolder(out, run.config) as made:
+        with RunFolder(out, run.config, run.settings) as made:
             folders.write(run, episodes, made)
     total = stored.summary(episodes, protocols)
     notes = [run.unread] if run.unread else []

@@ -24,6 +24,8 @@ from sceneact_gym.bench.player import agent_settings
 from sceneact_gym.errors import SceneActError
 
 LINES = "episodes.jsonl"
+SETTINGS = "agent_settings"
+"""What of `config.json` holds `agent_settings`."""
 DONE = ("ok", "agent_error")
 """What needs no further attempt."""
 FIELDS = {"key", "status", "folder"}
@@ -33,12 +35,15 @@ FIELDS = {"key", "status", "folder"}
 class RunFolder:
     """A run folder that this process alone writes; use it as a context."""
 
-    def __init__(self, path: Path, config: BenchConfig | None = None) -> None:
+    def __init__(
+        self, path: Path, config: BenchConfig | None = None, settings: Mapping[str, Any] | None = None
+    ) -> None:
         """Opens a run folder, or makes one.
 
         Args:
             path: the folder.
             config: of a new run, in a new or empty folder; None goes on with what is there.
+            settings: of the agent, where those of a new run are known; by default those of when it is first played.
 
         Raises:
             SceneActError: another process writes to it, there is already something in it, or it is no run folder.
@@ -57,18 +62,18 @@ class RunFolder:
             os.close(self._lock)
             raise SceneActError(f"another process is writing to {path}: wait for it, or stop it") from problem
         try:
-            self.config = self._open(config)
+            self.config = self._open(config, settings)
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _open(self, config: BenchConfig | None) -> BenchConfig:
+    def _open(self, config: BenchConfig | None, settings: Mapping[str, Any] | None) -> BenchConfig:
         if config is not None:
             if (self.path / "config.json").exists():
                 # Another process was faster between the look into the folder and the lock.
                 raise SceneActError(f"another process has just begun a run in {self.path}: give a new folder")
             begun = {"package": __version__, **_versions(), "config": config.as_dict()}
-            self._write_config(begun)
+            self._write_config(begun if settings is None else {**begun, SETTINGS: dict(settings)})
         about = read_config(self.path)
         if about["package"] != __version__:
             raise SceneActError(
@@ -130,7 +135,7 @@ class RunFolder:
         """
         now = agent_settings(self.config.agent)
         about = read_config(self.path)
-        then = about.setdefault("agent_settings", now)
+        then = about.setdefault(SETTINGS, now)
         others = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
         if not others:
             self._write_config(about)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sceneact_gym._version import __version__
-from sceneact_gym.bench.folder import DONE, LINES, read_config, read_rows, results
+from sceneact_gym.bench.folder import DONE, LINES, SETTINGS, read_config, read_rows, results
 from sceneact_gym.bench.plan import BenchConfig
 from sceneact_gym.cases import Case
 from sceneact_gym.data.sources import CaseSource, open_source
@@ -75,6 +75,7 @@ class StoredRun:
         rows: the row of each episode that counts.
         unread: what is wrong with the file of results; empty if nothing is.
         left_out: what of the configuration this version does not know.
+        settings: of its agent; None if it never had any.
     """
 
     path: Path
@@ -83,6 +84,7 @@ class StoredRun:
     rows: tuple[dict[str, Any], ...]
     unread: str
     left_out: tuple[str, ...] = ()
+    settings: Mapping[str, Any] | None = None
 
 
 def read_stored(path: Path, source: str | None = None) -> StoredRun:
@@ -103,6 +105,7 @@ def read_stored(path: Path, source: str | None = None) -> StoredRun:
             f"the configuration of {path}, begun with version {about['package']}, does not fit version {__version__}: "
             f"{problem}"
         ) from problem
+    settings = about.get(SETTINGS) if isinstance(about.get(SETTINGS), dict) else None
     if source is not None:
         config = replace(config, source=source)
     rows, length = read_rows(path)
@@ -113,7 +116,7 @@ def read_stored(path: Path, source: str | None = None) -> StoredRun:
     good = [row for row in rows if _is_row(row)]
     if len(good) < len(rows):
         unread = f"{len(rows) - len(good)} lines of {LINES} are no results; {unread}".rstrip("; ")
-    return StoredRun(path, about["package"], config, tuple(results(good).values()), unread, left_out)
+    return StoredRun(path, about["package"], config, tuple(results(good).values()), unread, left_out, settings)
 
 
 def _known_config(data: Mapping[str, Any]) -> tuple[BenchConfig, tuple[str, ...]]:
