@@ -59,7 +59,7 @@ def test_run_and_show_on_the_command_line(tmp_path: Path) -> None:
 
 def test_the_brackets_noop_random_search_oracle(tmp_path: Path) -> None:
     noop, random, oracle = (play(agent, 2, tmp_path / agent) for agent in ("noop", "random", "oracle"))
-    search = play("camera-search", 2, tmp_path / "camera-search", render={"samples": 4})
+    search = play("camera-search", 2, tmp_path / "camera-search", render={"samples": 4}, max_steps=16)
 
     def mean(results: list[dict]) -> float:
         return float(np.mean([result["score"] for result in results]))

@@ -604,4 +604,7 @@ def test_the_runner_plays_it_by_name(server: ModelServer, tmp_path: Path, monkey
     events = list(read_trace(tmp_path / "run" / "episodes" / rows[0]["folder"]))
     assert [event["event"] for event in events] == ["begin", "said", "step", "end"]
     assert (events[1]["step"], events[1]["text"]) == (1, "I give up.")
+    # What a resumed run must have again: the model, but not where it is served.
+    settings = json.loads((tmp_path / "run" / "config.json").read_text())["agent_settings"]
+    assert settings["model"] == "scripted" and settings["api"] == "anthropic" and "base_url" not in settings
     assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
