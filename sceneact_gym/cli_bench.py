@@ -21,7 +21,7 @@ from sceneact_gym.bench.folder import DONE, RunFolder, read_config, read_rows, r
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import agent_settings, describe_result, plain
 from sceneact_gym.bench.runner import EXECUTORS, run_bench
-from sceneact_gym.bench.summary import task_summaries
+from sceneact_gym.bench.summary import STATUSES, Mean, task_summaries
 from sceneact_gym.errors import SceneActError
 from sceneact_gym.tasks import TASKS
 
@@ -219,17 +219,15 @@ def table(config: BenchConfig, rows: list[dict[str, Any]]) -> Table:
         made.add_row(
             task,
             *(_mean(found[protocol]) for protocol in ("paper", "strict")),
-            *(str(found["paper"][end]) for end in ("ok", "agent_error", "infra_error")),
-            str(found["missing"]),
+            *(str(found[end]) for end in (*STATUSES, "missing")),
         )
     return made
 
 
-def _mean(summary: dict[str, Any]) -> str:
-    if summary["mean_score"] is None:
+def _mean(mean: Mean) -> str:
+    if mean.value is None:
         return "-"
-    error = "" if summary["standard_error"] is None else f" +- {summary['standard_error']:.1f}"
-    return f"{summary['mean_score']:.1f}{error}"
+    return f"{mean.value:.1f}" + ("" if mean.error is None else f" +- {mean.error:.1f}")
 
 
 def _new_folder(name: str) -> Path:

@@ -28,7 +28,7 @@ from sceneact_gym.bench.folder import RunFolder, results
 from sceneact_gym.bench.plan import BenchConfig, plays
 from sceneact_gym.bench.player import episode_row, load_agent, no_score
 from sceneact_gym.bench.runner import run_bench
-from sceneact_gym.bench.summary import summary, task_summaries
+from sceneact_gym.bench.summary import task_summaries
 from sceneact_gym.errors import CaseNotFound, SceneActError
 from tests.agents.model_server import KEY, Fault, ModelServer, Say, Seen, serve
 
@@ -120,7 +120,7 @@ def test_agents_by_name_and_by_import(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def row(key: str, status: str = "ok", **values: Any) -> dict[str, Any]:
-    return {"key": key, "status": status, "folder": None, "score": 1.0, **values}
+    return {"key": key, "case_id": key, "status": status, "folder": None, "score": 1.0, **values}
 
 
 def test_only_whole_lines_count(tmp_path: Path) -> None:
@@ -407,11 +407,15 @@ def test_a_run_goes_on_with_the_same_agent_only(tmp_path: Path, monkeypatch: pyt
 
 def test_repeats_are_no_more_cases() -> None:
     scores = [("a", 10.0), ("a", 30.0), ("b", 60.0), ("c", None)]
-    rows = [{"case_id": case, "score": s, "status": "ok" if s else "infra_error"} for case, s in scores]
-    found = summary(rows)
+    rows = [
+        row(f"{number}", "ok" if score else "infra_error", task="camera", case_id=case, score_paper=score)
+        for number, (case, score) in enumerate(scores)
+    ]
+    found = task_summaries(config(), rows)["camera"]
     # By hand: 20 and 60; their mean is 40, their deviation 28.28, over the root of two 20.
-    assert (found["mean_score"], found["episodes"], found["infra_error"]) == (40.0, 4, 1)
-    assert found["standard_error"] == pytest.approx(20.0)
+    assert found["paper"].value == 40.0 and found["paper"].error == pytest.approx(20.0)
+    assert (found["ok"], found["infra_error"], found["missing"]) == (3, 1, 3)
+    assert found["strict"] == (None, None)
 
 
 def test_mistakes_of_the_user_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
